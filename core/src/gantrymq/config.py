@@ -44,6 +44,8 @@ class SettingOptions(TypedDict, total=False):
     running_at_least: int | None
     secret: bool
     local: bool
+    selects: tuple[str, str] | None
+    private: bool
 
 
 @attrs.frozen
@@ -62,6 +64,8 @@ class Setting:
     running_at_least: int | None = None  # a lower bound for changes while the server runs, if it differs
     secret: bool = False  # never printed
     local: bool = False  # about whom a port trusts (TLS, proxies): requests can neither read nor change it
+    selects: tuple[str, str] | None = None  # of a flag: another key, of a text, and the value that true means for it
+    private: bool = False  # a secret of accounts: a settings file with it must not be accessible to other users
 
     @classmethod
     def number(cls, key: str, default: int, help: str, **options: Unpack[SettingOptions]) -> Self:
@@ -123,6 +127,7 @@ class Settings:
         self.revision = 0  # incremented by every change, so that hot paths can cache values
         for key, value in (values or {}).items():
             self.set(key, value, "given in code")
+        self.apply_selections()
 
     @property
     def schema(self) -> Mapping[str, Setting]:
@@ -158,6 +163,24 @@ class Settings:
         self._values[key] = setting.parse(str(value).lower() if isinstance(value, bool) else str(value), source)
         self._sources[key] = source
         self.revision += 1
+
+    def apply_selections(self) -> None:
+        """Set the keys that flags with `Setting.selects` select; call this once all values are set.
+
+        Raises:
+            ConfigError: two settings select different values.
+        """
+        for each in self._schema.values():
+            if each.selects is None or self._values[each.key] is not True:
+                continue
+            key, value = each.selects
+            if self._values[key] not in (self._schema[key].default, value):
+                raise ConfigError(
+                    f"{self.source(each.key)}: {each.key}=true selects {key}={value}, and {self.source(key)} has "
+                    f"{key}={self._values[key]}; keep one of the two"
+                )
+            if self._values[key] != value:
+                self._values[key], self._sources[key] = value, f"{each.key}=true"
 
     def source(self, key: str) -> str:
         """Return the source of the effective value."""

@@ -38,7 +38,8 @@ def _restored(kind: type[GantryError], args: tuple[Any, ...]) -> GantryError:
 
 
 _FOLDERS_NEEDED: Final = {  # what the folder of a plugin needs in a clone beside core
-    "console": "./plugins/admin ./plugins/diagnosis ",
+    "access": "./plugins/admin ./plugins/access_plain ",
+    "console": "./plugins/admin ./plugins/access_plain ./plugins/access ./plugins/diagnosis ",
     **dict.fromkeys(
         ("replication", "schedule", "storage_memory", "storage_mmap", "store_tools"), "./libs/store_files "
     ),
@@ -128,6 +129,22 @@ class MessageIllegal(RequestError):
     response_code = 13
 
 
+class BodyEmpty(MessageIllegal):
+    """The message has no body."""
+
+
+class BodyTooLarge(MessageIllegal):
+    """The body of the message, or of the batch, is longer than allowed."""
+
+
+class PropertiesTooLarge(MessageIllegal):
+    """The properties of the message are longer than allowed."""
+
+
+class ReceiptIllegal(MessageIllegal):
+    """A receipt handle cannot be read, or does not name a message that this broker delivered last."""
+
+
 class ServiceNotAvailable(RequestError):
     """The store refuses writes or the broker is stopping."""
 
@@ -135,10 +152,18 @@ class ServiceNotAvailable(RequestError):
     retriable = True
 
 
+class DiskFull(ServiceNotAvailable):
+    """The store refuses writes because its disk or quota is full; it resumes by itself once there is room."""
+
+
 class NoPermission(RequestError):
     """Permission bits, a reserved topic or a disabled feature forbid the request."""
 
     response_code = 16
+
+
+class NotWritable(NoPermission):
+    """The permission bits of the broker or topic forbid writing."""
 
 
 class TopicNotExist(RequestError):
@@ -183,6 +208,30 @@ class InvalidParameter(RequestError):
     response_code = 29
 
 
+class NameIllegal(InvalidParameter):
+    """The name of a topic or group is blank, too long, or has a character that is not allowed."""
+
+
+class LiteTopicIllegal(NameIllegal):
+    """The name of a lite topic is missing, too long, has a character that is not allowed, or does not fit the topic."""
+
+
+class LiteGroupMismatch(InvalidParameter):
+    """The group does not consume lite topics, or not those of this topic."""
+
+
+class LightQueueQuotaExceeded(RequestError):
+    """The message needs a new light queue, and there are as many as are allowed."""
+
+    response_code = 2017
+
+
+class LiteSubscriptionQuotaExceeded(RequestError):
+    """There are as many subscriptions of lite topics as are allowed."""
+
+    response_code = 2018
+
+
 class FilterFailed(GantryError):
     """A message filter raised an exception while running; its subscription is rejected with the reason."""
 
@@ -201,6 +250,18 @@ class ConsumerNotOnline(RequestError):
     response_code = 206
 
 
+class PoppedMessageGone(RequestError):
+    """The message that an acknowledgement names is no longer in its queue, or never was."""
+
+    response_code = 208
+
+
+class IllegalOperation(RequestError):
+    """The message of a recall handle cannot be recalled, or a transaction can no longer be decided like this."""
+
+    response_code = 604
+
+
 class GoAway(RequestError):
     """The server is stopping; the client should use another one."""
 
@@ -214,6 +275,10 @@ class RequestRefused(RequestError):
     def __init__(self, response_code: int, message: str) -> None:
         super().__init__(message)
         self.response_code = response_code
+
+
+class AccessRefused(RequestRefused):
+    """Access control refuses the request, with a response code of the authorizer: 16, or 1 as RocketMQ before 5.3."""
 
 
 class ServerFault(RequestError):
@@ -235,20 +300,27 @@ class StoreError(GantryError):
 class Unconfirmed(StoreError):
     """The messages are stored, but neither the disk nor enough replicas have confirmed that yet."""
 
+    response_code = 10
     retriable = True
+    of_replicas = False  # whether replicas have not confirmed the messages; otherwise it is the disk
 
-    FLUSH_DISK_TIMEOUT = 10
-    SLAVE_NOT_AVAILABLE = 11
-    FLUSH_SLAVE_TIMEOUT = 12
 
-    def __init__(self, sentence: str, response_code: int = FLUSH_DISK_TIMEOUT) -> None:
-        super().__init__(sentence)
-        self.response_code = response_code
+class FlushDiskTimeout(Unconfirmed):
+    """The disk has not confirmed the messages in time."""
 
-    @property
-    def of_replicas(self) -> bool:
-        """Whether replicas have not confirmed the messages; otherwise it is the disk."""
-        return self.response_code != self.FLUSH_DISK_TIMEOUT
+
+class SlaveNotAvailable(Unconfirmed):
+    """There are too few slaves to copy the messages to."""
+
+    response_code = 11
+    of_replicas = True
+
+
+class FlushSlaveTimeout(Unconfirmed):
+    """The slaves have not confirmed the messages in time."""
+
+    response_code = 12
+    of_replicas = True
 
 
 class StoreLocked(StoreError):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # commands of plugins start 15 ms faster without importing th
         GateRegistry,
         InterceptorRegistry,
         NameServerRegistry,
+        ProtocolRegistry,
         ServiceRegistry,
         StoreRegistry,
         TransactionRegistry,
@@ -121,6 +122,16 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
 
     When: once, at broker start. Runs: a plain call per request.
     Errors: a code served twice raises PluginConflict.
+    """
+
+
+@hookspec
+def gantry_register_protocols(registry: ProtocolRegistry) -> None:
+    """Register protocols of listeners besides remoting, by the name that the setting ``listeners`` has.
+
+    When: once, at broker start; import the protocol in its factory. Runs: in a broker with such a listener, for each
+    connection.
+    Errors: a name registered twice, or remoting, raises PluginConflict.
     """
 
 

@@ -61,15 +61,17 @@ _REPLICATION = "replication needs a plugin that is not installed; install it wit
 )
 _SLAVES = "this use of slaves is not implemented in this version"
 _CONTROLLER = "the controller is not implemented in this version"
-_ACCESS = (
-    "access control by RocketMQ's settings is not implemented; select an authorizer of a plugin (authorizer=NAME), or "
-    "keep the ports inside a network you trust"
-)
+_ACCESS = "access control needs a plugin that is not installed; install it with: "
+_USERS = _ACCESS + install_command("gantrymq-access")
 _ROCKSDB = "the RocksDB store is not implemented in this version"
 _TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/operations/tls.md"
 _POP = "pop consumption needs a plugin that is not installed; install it with: " + install_command("gantrymq-pop")
 
 _STORE = "need a store plugin that has them; install one with: " + install_command("gantrymq-storage-mmap")
+_GRPC = (
+    "brokers serve gRPC clients themselves, with listeners=sdk=grpc://0.0.0.0:8081 and the plugin gantrymq-grpc "
+    "(docs/operations/from-proxy.md)"
+)
 _METRICS = "metrics need a plugin that is not installed; install it with: " + install_command("gantrymq-metrics")
 
 NOT_BUILT: dict[str, tuple[Test, str]] = {
@@ -96,12 +98,13 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "indexRocksDBEnable": (_true, _ROCKSDB),
     "timerRocksDBEnable": (_true, _ROCKSDB),
     "transRocksDBEnable": (_true, _ROCKSDB),
-    "aclEnable": (_true, _ACCESS),
-    "authenticationEnabled": (_true, _ACCESS),
-    "authorizationEnabled": (_true, _ACCESS),
+    "aclEnable": (_true, _ACCESS + install_command("gantrymq-access-plain")),
+    "authenticationEnabled": (_true, _USERS),
+    "authorizationEnabled": (_true, _USERS),
     "tlsEnable": (_true, _TLS),
     "tlsMode": (_other_than("disabled"), _TLS),
-    "enableProxy": (_true, "the gRPC proxy is not implemented in this version; clients use the remoting protocol"),
+    "enableProxy": (_true, f"there is no proxy: {_GRPC}"),
+    "grpcServerPort": (_any, f"this setting of RocketMQ's proxy is part of a listener here: {_GRPC}"),
     "enableBrokerContainer": (
         _true,
         "several brokers on one machine are processes here: gantrymq start --brokers N",
@@ -207,8 +210,8 @@ def build_settings(schema: Iterable[Setting], layers: Sequence[Layer]) -> Loaded
     most similar key. A value with quotes around it or with what looks like a trailing comment gets a note too.
 
     Raises:
-        ConfigError: a value is invalid, a key needs a feature that is not implemented, a file has no known key, or a
-            line is not a setting.
+        ConfigError: a value is invalid, a key needs a feature that is not implemented, two keys select different
+            values of a third, a file has no known key, or a line is not a setting.
     """
     settings = Settings(schema)
     notes: list[str] = []
@@ -240,6 +243,7 @@ def build_settings(schema: Iterable[Setting], layers: Sequence[Layer]) -> Loaded
             raise not_a_setting(given.source, key)
         else:
             notes.append(f"{given.source}: there is no setting {key}; it is ignored{nearest(key, settings.schema)}")
+    settings.apply_selections()
     if unused:
         notes.append(f"these settings of RocketMQ have no effect here: {', '.join(sorted(unused))}")
     return Loaded(settings, tuple(notes))

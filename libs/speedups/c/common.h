@@ -193,5 +193,6 @@ extern PyMethodDef received_methods[];
 extern PyMethodDef fields_methods[];
 extern PyMethodDef requests_methods[];
 extern PyMethodDef entries_methods[];
+extern PyMethodDef signatures_methods[];
 
 #endif

@@ -251,22 +251,26 @@ read_found(const Spellings *known, const Found *found, Said *said)
 }
 
 int
+is_utf8(const Walk *it, Text header)
+{
+    if (!it->wide) {
+        return 1;
+    }
+    PyObject *text = PyUnicode_DecodeUTF8(header.at, header.size, NULL);
+    if (text == NULL && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(text);
+    return text != NULL;
+}
+
+int
 read_header(const Spellings *known, Text header, Said *said)
 {
     Walk it = {header.at, header.at + header.size, 0, 0};
     Found found = {0};
-    if (!walk_header(known, &it, &found) || !read_found(known, &found, said)) {
+    if (!walk_header(known, &it, &found) || !read_found(known, &found, said) || !is_utf8(&it, header)) {
         return 0;
-    }
-    if (it.wide) {
-        PyObject *text = PyUnicode_DecodeUTF8(header.at, header.size, NULL);
-        if (text == NULL) {
-            if (PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
-                PyErr_Clear();
-            }
-            return 0;
-        }
-        Py_DECREF(text);
     }
     said->header = header;
     return 1;

@@ -75,6 +75,9 @@ Py_ssize_t find_spelling(const Spellings *known, Value code);
 /* Return the number of a language, borrowed; NULL if unknown, possibly with an error. */
 PyObject *find_language(const Spellings *known, Value name);
 
+/* Whether the header of a scan is valid UTF-8; 0 possibly with an error. */
+int is_utf8(const Walk *it, Text header);
+
 /* Decode a header: 1, or 0 if Python must do it, possibly with an error. */
 int read_header(const Spellings *known, Text header, Said *said);
 

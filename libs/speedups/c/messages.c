@@ -19,14 +19,15 @@ static const char *const message_names[MESSAGE_SLOTS] = {
 typedef struct {
     PyObject_HEAD
     PyTypeObject *send, *message;
+    PyObject *is_signed;
     Py_ssize_t send_at[SEND_SLOTS], message_at[MESSAGE_SLOTS];
 } MessageMaker;
 
 static PyObject *
 message_maker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    PyObject *send, *message;
-    if (!PyArg_ParseTuple(args, "O!O!:MessageMaker", &PyType_Type, &send, &PyType_Type, &message)) {
+    PyObject *send, *message, *is_signed;
+    if (!PyArg_ParseTuple(args, "O!O!O:MessageMaker", &PyType_Type, &send, &PyType_Type, &message, &is_signed)) {
         return NULL;
     }
     MessageMaker *self = (MessageMaker *)PyType_GenericAlloc(type, 0);
@@ -35,6 +36,7 @@ message_maker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs
     }
     self->send = (PyTypeObject *)Py_NewRef(send);
     self->message = (PyTypeObject *)Py_NewRef(message);
+    self->is_signed = Py_NewRef(is_signed);
     if (find_slots(send, send_names, SEND_SLOTS, self->send_at) < 0 ||
         find_slots(message, message_names, MESSAGE_SLOTS, self->message_at) < 0) {
         Py_DECREF((PyObject *)self);
@@ -49,6 +51,7 @@ message_maker_dealloc(MessageMaker *self)
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     Py_XDECREF((PyObject *)self->send);
     Py_XDECREF((PyObject *)self->message);
+    Py_XDECREF(self->is_signed);
     PyObject_Free(self);
     Py_DECREF((PyObject *)type);
 }
@@ -67,15 +70,25 @@ around(PyObject *before, PyObject *middle, PyObject *after)
     return whole;
 }
 
+/* Whether the result of a call is true; -1 with an error. */
+static int
+ask(PyObject *callable, PyObject *first, PyObject *second)
+{
+    PyObject *answer = PyObject_CallFunctionObjArgs(callable, first, second, NULL);
+    int is_true = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    return is_true;
+}
+
 static PyObject *
 message_maker_call(MessageMaker *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    PyObject *asked, *before, *after, *shared[SHARED], *messages;
+    PyObject *asked, *before, *after, *shared[SHARED], *secrets, *messages;
     Py_ssize_t start;
     long queues;
-    if (!PyArg_ParseTuple(args, "OnlSSOOOOOOOOO!:make_messages", &asked, &start, &queues, &before, &after,
+    if (!PyArg_ParseTuple(args, "OnlSSOOOOOOOOOO!:make_messages", &asked, &start, &queues, &before, &after,
                           &shared[TOPIC], &shared[TAGS], &shared[FLAG], &shared[FLAGS], &shared[BORN_HOST],
-                          &shared[STORE_HOST], &shared[RECONSUMED], &shared[WAITS], &PyList_Type, &messages)) {
+                          &shared[STORE_HOST], &shared[RECONSUMED], &shared[WAITS], &secrets, &PyList_Type, &messages)) {
         return NULL;
     }
     PyObject *sends = PySequence_Tuple(asked);
@@ -101,6 +114,15 @@ message_maker_call(MessageMaker *self, PyObject *args, PyObject *Py_UNUSED(kwarg
         if (own == NULL || own != alike || body == NULL || body == Py_None || born == NULL || id == NULL ||
             !PyBytes_CheckExact(id) || !int_between(queue_id, 0, (long long)queues - 1, &number)) {
             break;
+        }
+        if (secrets != Py_None) {
+            int is_signed = ask(self->is_signed, send, secrets);
+            if (is_signed < 0) {
+                goto failed;
+            }
+            if (!is_signed) {
+                break;
+            }
         }
         PyObject *message = new_instance(self->message);
         if (message == NULL) {
@@ -130,9 +152,9 @@ failed:
 }
 
 static PyType_Slot message_maker_slots[] = {
-    {Py_tp_doc, "MessageMaker(SendCommand, StoreMessage): its instances are called as make_messages(asked, start, queues,\n"
-                "before, after, topic, tags_code, flag, sys_flag, born_host, store_host, reconsume_times, wait_stored,\n"
-                "messages)."},
+    {Py_tp_doc, "MessageMaker(SendCommand, StoreMessage, is_signed): its instances are called as make_messages(asked, start,\n"
+                "queues, before, after, topic, tags_code, flag, sys_flag, born_host, store_host, reconsume_times,\n"
+                "wait_stored, secrets, messages)."},
     {Py_tp_new, message_maker_new},
     {Py_tp_dealloc, message_maker_dealloc},
     {Py_tp_call, message_maker_call},

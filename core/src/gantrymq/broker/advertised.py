@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from gantrymq.broker.identity import Identity
+from gantrymq.broker.identity import BrokerIdentity
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import format_address, is_host_name, is_ip_address, parse_address
@@ -33,7 +33,7 @@ class AdvertisedAddresses:
         Raises:
             ConfigError: an entry is malformed, names no listener, or its host is neither an IP address nor a host name.
         """
-        self.listeners = listeners_of(settings)
+        self.listeners = listeners_of(settings, any_protocol=True)
         self._settings = settings
         self._host = settings.text("brokerIP1")
         if self._host and not _is_host(self._host):
@@ -50,11 +50,13 @@ class AdvertisedAddresses:
             except ValueError as problem:
                 raise ConfigError(f"{settings.source(_KEY)}: {_KEY}: {problem}; write {_FORM}") from None
 
-    async def identity(self, world: World, bound: tuple[str, int], others: Mapping[str, tuple[str, int]]) -> Identity:
+    async def identity(
+        self, world: World, bound: tuple[str, int], others: Mapping[str, tuple[str, int]]
+    ) -> BrokerIdentity:
         """Return the identity of a broker with its main listener at *bound*; *others*: its other ones by name."""
         settings = self._settings
         host, port = self._address(world, DEFAULT_LISTENER, bound)
-        return Identity(
+        return BrokerIdentity(
             settings.text("brokerClusterName"),
             settings.text("brokerName") or world.host_name,
             0,  # a master; a plugin for replication changes it for a slave

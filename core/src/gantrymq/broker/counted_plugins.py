@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
-from gantrymq.errors import GantryError, Unconfirmed
+from gantrymq.errors import FlushDiskTimeout, GantryError, Unconfirmed
 from gantrymq.interfaces import Gate, Interceptor, MetricFamily, StoreMessage
 
 Answer = TypeVar("Answer")
@@ -31,7 +31,7 @@ class CountedGate:
 
     def __init__(self, inner: Gate, stats: Stats) -> None:
         self.name = inner.name
-        self.late_code: int = getattr(inner, "late_code", Unconfirmed.FLUSH_DISK_TIMEOUT)
+        self.late_error: type[Unconfirmed] = getattr(inner, "late_error", FlushDiskTimeout)
         self._inner = inner
         self._stats = stats
         if hasattr(inner, "ask"):

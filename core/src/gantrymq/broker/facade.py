@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gantrymq.broker.metrics import MetricsReader
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.errors import PluginError, RequestNotSupported, RequestRefused, install_command
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.world.files import make_durable_dirs
@@ -16,7 +16,8 @@ from gantrymq.world.files import make_durable_dirs
 class BrokerFacade:
     """The parts of the broker that plugins use, by name."""
 
-    def __init__(self, parts: Parts, router: RequestRouter) -> None:
+    def __init__(self, parts: Parts, connections: Callable[[], int]) -> None:
+        """*connections* returns the number of open connections for `BrokerMetrics`."""
         self.world = parts.world
         self.settings = parts.settings
         self.store, self.store_capabilities = parts.store, parts.store_capabilities
@@ -30,7 +31,7 @@ class BrokerFacade:
         self.held_pulls, self.filters = parts.held_pulls, parts.filters
         self.registration, self.access = parts.registration, parts.access
         self.role, self.tables = parts.roles, parts.snapshots
-        self.metrics = MetricsReader(parts, router)
+        self.metrics = MetricsReader(parts, connections)
         self._plugins = parts.plugins
         self._strategies: dict[str, AllocationStrategy] = {}  # created on first use
 
@@ -49,8 +50,15 @@ class BrokerFacade:
         for each in self._plugins.services:
             if each.name == name:
                 return each
+        distribution = f"gantrymq-{name}"
+        if distribution in self._plugins.left_out:
+            plugin = self._plugins.left_out[distribution]
+            raise RequestNotSupported(
+                f"the service {name} is of the plugin {plugin}, which plugins= leaves out; add it there, and restart "
+                "the broker"
+            )
         raise RequestNotSupported(
-            f"no installed plugin offers the service {name}; install it with: {install_command(f'gantrymq-{name}')}"
+            f"no installed plugin offers the service {name}; install it with: {install_command(distribution)}"
         )
 
     def state_folder(self, plugin: str) -> Path:

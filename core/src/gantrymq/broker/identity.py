@@ -10,7 +10,7 @@ from gantrymq.model.hosts import format_address, pack_host
 
 
 @attrs.frozen(eq=False)
-class Identity:
+class BrokerIdentity:
     """Names and advertised addresses."""
 
     cluster: str

@@ -18,9 +18,8 @@ from gantrymq.broker.sending.prepare import SendPreparation
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.sending.sending_back import SendingBack
 from gantrymq.broker.sending.transactions import Transactions
-from gantrymq.broker.store_features import require
 from gantrymq.config import Settings
-from gantrymq.errors import RequestNotSupported, RequestRefused, install_command
+from gantrymq.errors import RequestNotSupported, install_command
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     BoundaryType,
@@ -45,6 +44,7 @@ from gantrymq.interfaces import (
     Service,
     StoreCapabilities,
     StoreMessage,
+    require_capability,
 )
 from gantrymq.model.access import Action, Principal, topic_resource
 from gantrymq.model.queue import Queue
@@ -83,7 +83,7 @@ class BrokerMessages:
         """Store one message through interceptors and gates."""
         (result,) = await self._sends.put([message])
         if result.status is not PutStatus.OK:
-            raise RequestRefused(result.status.value, result.problem or result.status.name)
+            raise result.error()
         return result
 
     def put_all(
@@ -122,7 +122,7 @@ class BrokerMessages:
         return await self._pulls.pull(request, connection)
 
     def suggest_broker(self, suggest: Callable[[PullRequest, PullAnswer], int]) -> None:
-        """Let *suggest* choose the broker id that each answered pull recommends."""
+        """Set *suggest* as the function that chooses the broker id recommended by each pull's answer."""
         self._pulls.suggest_broker(counted(suggest, partial(self._failed, "listener", name_of(suggest)), refusals=()))
 
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
@@ -144,13 +144,13 @@ class BrokerMessages:
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int | None = None
     ) -> QueryResult | Awaitable[QueryResult]:
         """Find messages by key."""
-        queries = require(self._capabilities.key_queries, "queries by key")
+        queries = require_capability(self._capabilities.key_queries, "queries by key")
         most = self._settings.number("defaultQueryMaxNum") if limit is None else limit
         return queries.query(topic, key, begin_ms, end_ms, most)
 
     async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType = BoundaryType.LOWER) -> int:
         """Return the queue offset for a store time."""
-        search = require(self._capabilities.time_search, "offsets by time")
+        search = require_capability(self._capabilities.time_search, "offsets by time")
         return await search.offset_at(queue, time_ms, edge)
 
     async def store_time(self, queue: Queue, queue_offset: int) -> int:

@@ -9,20 +9,19 @@ from gantrymq.broker.counted_plugins import counted, name_of, read_metrics
 from gantrymq.broker.counting.sliding_sums import BYTES, MESSAGES, MINUTE, SlidingSums
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.offsets import AT
-from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.interfaces import BrokerMetrics, MetricFamily, MidnightCounts, OnlineGroup, Throughput
 
 
 class MetricsReader:
     """Reads and registers metrics (`gantrymq.interfaces.Metrics`)."""
 
-    def __init__(self, parts: Parts, router: RequestRouter) -> None:
+    def __init__(self, parts: Parts, connections: Callable[[], int]) -> None:
         self._parts = parts
-        self._router = router
+        self._connections = connections
 
     def snapshot(self) -> BrokerMetrics:
         """Return a snapshot of the broker's metrics."""
-        return collect_metrics(self._parts, self._router.connections)
+        return collect_metrics(self._parts, self._connections())
 
     def puts(self) -> Iterator[tuple[str, Throughput]]:
         """Iterate over the stored messages by topic."""

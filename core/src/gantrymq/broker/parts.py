@@ -20,7 +20,7 @@ from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.counted_plugins import CountedGate
-from gantrymq.broker.identity import Identity
+from gantrymq.broker.identity import BrokerIdentity
 from gantrymq.broker.messages import BrokerMessages
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.registering.registration import Registration
@@ -57,9 +57,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.responses import SlicedResponses
 from gantrymq.world import World
 
-__all__ = ["BrokerResources", "Parts", "gates_of", "select_authorizer", "select_transaction_service"]
-
-DEFAULT_TRANSACTIONS = "rocketmq"
+_DEFAULT_TRANSACTIONS = "rocketmq"
 
 
 @attrs.frozen
@@ -84,7 +82,7 @@ class BrokerResources:
 class Parts:
     """The components of one broker, by name."""
 
-    def __init__(self, resources: BrokerResources, identity: Identity, client: RemotingClient) -> None:
+    def __init__(self, resources: BrokerResources, identity: BrokerIdentity, client: RemotingClient) -> None:
         """*client*: for requests to the name servers."""
         world, settings, tables, store = resources.world, resources.settings, resources.tables, resources.store
         self.root, self.store_capabilities = resources.root, resources.store_capabilities
@@ -303,30 +301,36 @@ def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -
     return [*own, *plugged]
 
 
-def select_authorizer(world: World, settings: Settings, plugins: Plugins) -> Authorizer | None:
+def select_authorizer(
+    world: World, settings: Settings, plugins: Plugins, folder: Path, *, writable: bool = True
+) -> Authorizer | None:
     """Return the authorizer that ``authorizer=NAME`` selects; None if it is empty.
+
+    *folder*, *writable*: see `AuthorizerContext`.
 
     Raises:
         PluginError: no installed plugin offers it.
+        ConfigError: two settings select different ones.
     """
+    settings.apply_selections()  # of settings that were not loaded from layers
     name = settings.text("authorizer")
     if not name:
         return None
     if name not in plugins.authorizers:
         there = f"there is {', '.join(plugins.authorizers)}" if plugins.authorizers else "there is none"
         raise PluginError(f"authorizer={name}: no installed plugin offers an authorizer of that name ({there})")
-    return plugins.authorizers[name](AuthorizerContext(world, settings))
+    return plugins.authorizers[name](AuthorizerContext(world, settings, folder, writable))
 
 
 def select_transaction_service(settings: Settings, plugins: Plugins) -> TransactionService | None:
-    """Return the configured transaction service, else the default one, else the only one, else None.
+    """Return the transaction service: the configured one, the default one, or the only one; None if there is none.
 
     Raises:
         PluginError: the configured service is not installed, or several are installed and none is configured.
     """
     named = settings.text("transaction")
-    if not named and DEFAULT_TRANSACTIONS in plugins.transactions:
-        named = DEFAULT_TRANSACTIONS
+    if not named and _DEFAULT_TRANSACTIONS in plugins.transactions:
+        named = _DEFAULT_TRANSACTIONS
     if named:
         if named not in plugins.transactions:
             raise PluginError(f"transaction={named}: no installed plugin offers a transaction service of that name")

@@ -15,10 +15,8 @@ from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.server import RemotingServer
 
-__all__ = ["Ports"]
-
 FAST_BELOW = 2  # difference between listen port and fast port
-TRIES = 100  # attempts to find a free port with a free fast port
+_TRIES = 100  # attempts to find a free port with a free fast port
 
 
 class Ports:
@@ -38,7 +36,7 @@ class Ports:
         Raises:
             ConfigError: a port is in use, or the address does not belong to this host.
         """
-        for left in reversed(range(1 if self._port else TRIES)):
+        for left in reversed(range(1 if self._port else _TRIES)):
             bound = await self._bind(self._port, "", f"choose another port with {self._another} (0 picks a free one)")
             if not self._fast or bound[1] <= FAST_BELOW:
                 break

@@ -14,8 +14,6 @@ from gantrymq.broker.roles import Roles
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.interfaces import RawLog, RawLogWriter
 
-__all__ = ["PromotedOffsets"]
-
 log = logging.getLogger(__name__)
 
 

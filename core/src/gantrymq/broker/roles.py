@@ -2,7 +2,7 @@
 
     to REPLICA   refuse clients -> append what was accepted -> stop services -> refuse plugins
     to MASTER    accept from plugins -> start services -> accept from clients
-    to ACTING_MASTER        start services; what they store goes to the outlet, see `store_elsewhere`
+    to ACTING_MASTER        start services; their messages are stored by the outlet, see `store_elsewhere`
 
 A service runs on masters only, unless its attribute ``roles`` says otherwise.
 """
@@ -24,26 +24,24 @@ from gantrymq.errors import (
     PluginError,
     RequestRefused,
     ServiceNotAvailable,
-    Unconfirmed,
+    SlaveNotAvailable,
 )
 from gantrymq.interfaces import MessageOutlet, RawLogReader
 from gantrymq.model.role import Role
 
-__all__ = ["MASTER_ONLY", "RoleService", "Roles"]
-
 log = logging.getLogger(__name__)
 
 MASTER_ONLY: Final = frozenset({Role.MASTER})
-ON_A_REPLICA: Final = (
+_ON_A_REPLICA: Final = (
     "service not available now: this broker is a replica and takes no messages; send to the master of its group"
 )
-WITHOUT_MASTER: Final = (
+_WITHOUT_MASTER: Final = (
     "service not available now: the master of this broker is missing, and this broker, a replica, only serves "
     "consumers; send to another broker name"
 )
 _NAMES: Final = {Role.MASTER: "the master", Role.REPLICA: "a slave", Role.ACTING_MASTER: "a slave acting as master"}
-NO_CHANGES: Final = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
-CHANGING: Final = "service not available now: this broker is changing its role; send again in a moment"
+_NO_CHANGES: Final = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+_CHANGING: Final = "service not available now: this broker is changing its role; send again in a moment"
 
 
 @attrs.define(eq=False)
@@ -126,7 +124,7 @@ class Roles:
             GantryError: of a plugin, see `guard`.
         """
         if self.refusal:
-            if self.refusal is not ON_A_REPLICA:
+            if self.refusal is not _ON_A_REPLICA:
                 raise ServiceNotAvailable(self.refusal)
             raise (self._guard and self._guard()) or ServiceNotAvailable(self._named(self.refusal))
         if self.shortage:
@@ -139,7 +137,7 @@ class Roles:
         if self._plugins_refused:
             raise ServiceNotAvailable(self._plugins_refused)
         if not self.is_master():
-            raise ServiceNotAvailable(self._named(ON_A_REPLICA))
+            raise ServiceNotAvailable(self._named(_ON_A_REPLICA))
 
     @property
     def outlet(self) -> MessageOutlet | None:
@@ -154,7 +152,7 @@ class Roles:
             ServiceNotAvailable: it changes its role.
         """
         if not self.is_master():
-            raise RequestRefused(Unconfirmed.SLAVE_NOT_AVAILABLE, self._named(ON_A_REPLICA))
+            raise RequestRefused(SlaveNotAvailable.response_code, self._named(_ON_A_REPLICA))
         self.check_message()
 
     def check_tables(self) -> None:
@@ -164,21 +162,21 @@ class Roles:
         which the next copy of its master's tables may undo.
         """
         if not self.is_master():
-            raise RequestRefused(1, self._named(NO_CHANGES))
+            raise RequestRefused(1, self._named(_NO_CHANGES))
 
     def _named(self, sentence: str) -> str:
         """Return *sentence* with the master's address, if it is known and not missing."""
-        if self.serves_as_master() and sentence is ON_A_REPLICA:
-            return WITHOUT_MASTER
+        if self.serves_as_master() and sentence is _ON_A_REPLICA:
+            return _WITHOUT_MASTER
         address = "missing now" if self.serves_as_master() else self._master_address()
         return f"{sentence.removesuffix('.')}; the master is {address}" if address else sentence
 
     def is_master(self) -> bool:
-        """Return whether this broker is a master: only masters create topics and groups, and delete what is unused."""
+        """Return whether this broker is a master: only masters create topics and groups, and delete unused ones."""
         return self.current is Role.MASTER
 
     def serves_as_master(self) -> bool:
-        """Return whether consumers are served like on a master: this broker is one, acts as one, or is told to."""
+        """Return whether consumers are served like on a master: it is one, acts as one, or was ordered to."""
         return self.current is not Role.REPLICA or self._serves_consumers
 
     # --- changes ------------------------------------------------------------------------------------------------------
@@ -198,15 +196,15 @@ class Roles:
         return self._listeners.add(callback)
 
     def keep_from(self, floor: Callable[[], int]) -> None:
-        """Let retention on a replica delete log files before ``floor()``."""
+        """Allow retention on a replica to delete log files before ``floor()``."""
         self._floor = floor
 
     def store_elsewhere(self, outlet: MessageOutlet | None) -> None:
-        """Let *outlet* store the messages of plugins while this broker is an acting master."""
+        """Store the messages of plugins through *outlet* while this broker is an acting master."""
         self._outlet = outlet
 
     def serve_consumers(self, *, serve: bool) -> None:
-        """Let a replica serve consumers as an acting master does, or not any more."""
+        """Set whether a replica serves consumers as an acting master does."""
         self._serves_consumers = serve
 
     def refuse(self, problem: str) -> None:
@@ -278,11 +276,11 @@ class Roles:
         if role is before:
             return ""
         await self._end_waiting()
-        self.refusal = CHANGING
+        self.refusal = _CHANGING
         if role is Role.REPLICA:
             self._append_now()
             problems = await self._stop_services(role)
-            self._append_now()  # what services put while they stopped; no await until the role has changed
+            self._append_now()  # messages that services put while they stopped; no await until the role has changed
             self.current = role
         else:
             self.current = role
@@ -292,11 +290,11 @@ class Roles:
         else:
             problems += await self._start_services(role)
         problem = _sentence(role, problems)
-        self.refusal = problem or ("" if role is Role.MASTER else ON_A_REPLICA)
+        self.refusal = problem or ("" if role is Role.MASTER else _ON_A_REPLICA)
         return problem
 
     async def _stop_services(self, role: Role) -> list[str]:
-        """Stop what does not run in *role*; return a phrase about each that failed."""
+        """Stop services that do not run in *role*; return a phrase about each that failed."""
         problems = []
         for service in reversed(self._services):
             if role not in service.roles:

@@ -20,16 +20,24 @@ from typing import Any
 from gantrymq.broker.advertised import AdvertisedAddresses
 from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.counting.stats import SAMPLE_S, local_day
+from gantrymq.broker.exposure import exposures
 from gantrymq.broker.facade import BrokerFacade
-from gantrymq.broker.identity import Identity
+from gantrymq.broker.identity import BrokerIdentity
 from gantrymq.broker.parts import BrokerResources, Parts, select_authorizer, select_transaction_service
 from gantrymq.broker.ports import Ports
 from gantrymq.broker.promotion import PromotedOffsets
-from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.protocols import ListenerProtocols
+from gantrymq.broker.queue_kinds import (
+    batch_queues_problem,
+    check_settings,
+    check_topics,
+    detect,
+    serves_light_queues,
+)
+from gantrymq.broker.revocation import Revocation
 from gantrymq.broker.roles import MASTER_ONLY, RoleService
 from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
 from gantrymq.broker.settings import name_servers_of
-from gantrymq.broker.store_features import batch_queues_problem, check_settings, check_topics, detect
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.broker.tables.file_state_store import FileStateStore
@@ -39,14 +47,14 @@ from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.config import Settings
 from gantrymq.errors import PluginError, StoreError
 from gantrymq.formats.config import RESERVE
-from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext
+from gantrymq.interfaces import AccessSummary, Cleaning, MessageStore, RecoveryReport, Service, StoreContext
 from gantrymq.model.role import ACTING_STEP, Role
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.admission import admission_of
-from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.inner_client import inner_client, inner_credentials
 from gantrymq.remoting.limits import Limits, connections_within
+from gantrymq.remoting.listeners import optional_access
 from gantrymq.remoting.server import RemotingServer, open_listeners
-from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World, is_disk_full
 from gantrymq.world.clock import TimeSlices
 
@@ -67,15 +75,21 @@ class BrokerServer:
         Raises:
             PluginError: the configured store, authorizer or transaction service is not installed, or the store lacks a
                 method that every store has.
-            ConfigError: the store does not support a setting, or the addresses in the settings are not valid.
+            ConfigError: the store does not support a setting, addresses or credentials are not valid, or no plugin
+                offers the protocol of a listener.
         """
         self.world = world
         self.settings = settings
+        inner_credentials(settings)  # checked before anything is opened
         self._advertised = AdvertisedAddresses(settings)
         self.root = store_root(world, settings)
-        self._authorizer: Any = select_authorizer(world, settings, plugins)
-        self.tables = Tables(world, settings, self._authorizer)
+        self._authorizer: Any = select_authorizer(world, settings, plugins, self.root / "config")
+        self.tables = Tables(world, settings, self._authorizer, optional_access(settings))
+        self.tables.access.summary = self._access_summary()
         self._plugins = plugins
+        self._protocols = ListenerProtocols(
+            settings, plugins, self._advertised.listeners, self.tables.stats.plugin_failed
+        )
         topics = self.tables.topics
         self._context = StoreContext(
             *(world, self.root, settings, log.warning, log.info),
@@ -89,10 +103,10 @@ class BrokerServer:
         topics.batch_queues_problem = batch_queues_problem(settings, self._capabilities)
         self._transactions = select_transaction_service(settings, plugins)
         self._closing: list[Callable[[], Awaitable[Any]]] = []  # in order of opening
-        self._identity: Identity | None = None
+        self._identity: BrokerIdentity | None = None
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> BrokerIdentity:
         """Names and advertised address; requires a started broker."""
         assert self._identity is not None, "the broker is not started"
         return self._identity
@@ -101,6 +115,13 @@ class BrokerServer:
     def address(self) -> tuple[str, int]:
         """Advertised host and port; requires a started broker."""
         return self.identity.host, self.identity.port
+
+    def _access_summary(self) -> AccessSummary:
+        found = exposures([("broker", self.settings)])
+        if self._authorizer is None:
+            return AccessSummary(exposures=found)
+        strategy = "stateless" if getattr(self._authorizer, "each_request", False) else "stateful"
+        return AccessSummary(self.settings.text("authorizer"), strategy, found)
 
     def _wrapped_store(self, name: str) -> MessageStore:
         """Create the store *name* for the configured one. Raises PluginError."""
@@ -151,7 +172,7 @@ class BrokerServer:
         check_topics(tables.topics.batch_queues_problem, tables.topics.view.values())
         self._closing.append(state.close)
         offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)
-        # After a crash a queue may end before a committed offset; the group would miss what is stored there later.
+        # After a crash a queue may end before a committed offset; the group would miss messages stored there later.
         if not report.clean:
             await self._clamp_offsets(offset_commits)
         if (cleaning := self._capabilities.cleaning) is not None:
@@ -161,17 +182,19 @@ class BrokerServer:
         await running.catch_up()
         self._closing.append(running.close)
         router = RequestRouter(self._plugins.left_out)
-        admission = admission_of(settings, world.clock, world.files)
+        admission = admission_of(settings, world.clock, world.files, grpc=self._protocols.grpc_advice)
         remoting = RemotingServer(
             world, router, limits=limits_of(settings, world.descriptors()), name="broker", admission=admission
         )
         self._closing.append(remoting.stop)
         bound = await Ports(remoting, settings).listen()
-        others = await open_listeners(remoting, self._advertised.listeners, admission, held=True)
+        connections = self._protocols.connections(world, remoting)
+        others = await open_listeners(remoting, self._advertised.listeners, admission, held=True, others=connections)
         identity = self._identity = await self._advertised.identity(world, bound, others)
+        self._protocols.advertise(identity)
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
-        client = RemotingClient(world, tls=client_of(settings) if name_servers_of(settings) else None)
+        client = inner_client(world, settings, tls=bool(name_servers_of(settings)))
         resources = BrokerResources(
             world,
             self.root,
@@ -189,7 +212,9 @@ class BrokerServer:
         )
         parts = Parts(resources, identity, client)
         serve(router, parts)
-        facade = BrokerFacade(parts, router)
+        facade = BrokerFacade(parts, lambda: router.connections + self._protocols.connections_served)
+        if self._authorizer is not None:
+            self._closing.append(Revocation(tables, parts.held_pulls, world.clock).stop)
         offsets = PromotedOffsets(
             parts.roles, parts.pipeline, self._capabilities.raw_log, partial(self._clamp_offsets, parts.offset_commits)
         )
@@ -210,6 +235,8 @@ class BrokerServer:
             await self._run(parts, service.name, service, facade)
         if parts.transactions is not None:
             await self._run(parts, "transaction checks", parts.transactions, facade)
+        for protocol in self._protocols.running:
+            await self._run(parts, f"protocol {protocol.name}", protocol, facade, frozenset(Role))
         self._sample()
         self._every(SAMPLE_S, self._sample)
         self._every(SILENT_SCAN_S, self._close_silent)
@@ -317,7 +344,7 @@ class BrokerServer:
         self._closing.append(cancel)
 
     def _sample(self) -> None:
-        """Take a sample of the counters, and pass them the current day."""
+        """Sample the counters, and pass them the current day."""
         self.tables.stats.sample(self.world.clock.monotonic())
         self.tables.stats.today(local_day(self.world.clock))
 

@@ -13,7 +13,8 @@ from gantrymq.config import Setting, Settings
 from gantrymq.model.hosts import split_addresses
 from gantrymq.model.json_members import INT32
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
-from gantrymq.remoting.listeners import LISTENERS_SETTING
+from gantrymq.remoting.inner_client import INNER_CREDENTIALS
+from gantrymq.remoting.listeners import LISTENER_ACCESS_SETTING, LISTENERS_SETTING
 
 
 def name_servers_of(settings: Settings) -> list[str]:
@@ -45,6 +46,7 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     Setting.number("listenPort", 10911, "Port to listen on; 0 picks a free one.", at_least=0, at_most=65535),
     LISTENERS_SETTING,
+    LISTENER_ACCESS_SETTING,
     Setting.flag("fastPortEnable", True, "Also listen on listenPort - 2, for clients with vipChannelEnabled=true."),
     Setting.number("brokerPermission", 6, "2 write, 4 read, 6 both.", at_least=0, at_most=7, runtime=True),
     Setting.flag(
@@ -70,7 +72,7 @@ SCHEMA: tuple[Setting, ...] = (
     Setting.flag("clusterTopicEnable", True, "Let clients use the topic named after the cluster."),
     Setting.flag("brokerTopicEnable", True, "Let clients use the topic named after the broker."),
     Setting.flag("autoCreateSubscriptionGroup", True, "Create an unknown consumer group on first use.", runtime=True),
-    Setting.flag("enableMixedMessageType", False, "Let a topic's message.type be MIXED.", runtime=True),
+    Setting.flag("enableMixedMessageType", False, "Allow topics with message.type MIXED.", runtime=True),
     Setting.flag("traceTopicEnable", False, "Create the trace topic at start."),
     Setting.text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "Name of the trace topic."),
     Setting.flag("traceOn", True, "Enable message tracing in clients that support it.", runtime=True),
@@ -155,5 +157,6 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     Setting.text("transaction", "", "Transaction service; empty: rocketmq, or the only one installed."),
     Setting.text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
+    INNER_CREDENTIALS,
     *ADMISSION_SETTINGS,
 )

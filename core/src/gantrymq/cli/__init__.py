@@ -29,8 +29,8 @@ _VERSION = f"%(prog)s, version %(version)s; {speedups.description.replace('%', '
 COMMANDS: dict[str, ImportedCommand] = {
     "quickstart": ImportedCommand("gantrymq.cli.quickstart:quickstart", "Demonstrate a broker on free ports."),
     "start": ImportedCommand("gantrymq.cli.servers:start", "Run a name server and a broker in one process."),
-    "nameserver": ImportedCommand("gantrymq.cli.server_groups:nameserver", "Run or administer a name server."),
-    "broker": ImportedCommand("gantrymq.cli.server_groups:broker", "Run or administer a broker."),
+    "nameserver": ImportedCommand("gantrymq.cli.servers:nameserver", "Run or administer a name server."),
+    "broker": ImportedCommand("gantrymq.cli.servers:broker", "Run or administer a broker."),
     "plugins": ImportedCommand("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
     "config": ImportedCommand("gantrymq.cli.config:config", "Show settings, or explain one."),
     "context": ImportedCommand("gantrymq.cli.contexts:context", "Name clusters, for the option -c before a command."),

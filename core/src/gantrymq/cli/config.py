@@ -46,7 +46,7 @@ def _settings(server: str, file: Path | None, pairs: tuple[str, ...]) -> Setting
 
     arguments = ServerArguments("built-in", file, pairs)
     if server == "nameserver":
-        settings, _, notes = name_server_settings(real_world(), arguments)
+        settings, _, notes, _ = name_server_settings(real_world(), arguments)
     else:
         settings, plugins, notes = broker_settings(real_world(), arguments, strict=False)
         notes = (*plugins.problems, *notes)

@@ -32,6 +32,10 @@ TO_INSTALL = {
     "transactions": ADMIN,
     "console": "gantrymq-console",
     "plugin": "gantrymq-kit",
+    "user": "gantrymq-access",
+    "acl": "gantrymq-access",
+    "access": "gantrymq-access",
+    "client": "gantrymq-access",
 }
 """Well-known commands of plugins: words to the distribution that provides the command."""
 

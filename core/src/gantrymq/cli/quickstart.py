@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 TOPIC = "QuickstartTopic"
 TAG = "TagA"
+GRPC_LISTENER = "sdk"
 LOG_FILE_BYTES = 4 * 1024 * 1024
 QUEUE_FILE_BYTES = 60_000
 MESSAGES = 6
@@ -64,6 +65,7 @@ def _servers(root: Path) -> Servers:
     from gantrymq.cli.server_settings import ServerArguments, broker_settings, name_server_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.config import free_port_keys
+    from gantrymq.remoting.listeners import GRPC
     from gantrymq.world.real import real_world
 
     world = real_world()
@@ -88,6 +90,8 @@ def _servers(root: Path) -> Servers:
     broker = broker_settings(world, ServerArguments("quickstart", pairs=of_broker))
     for key in free_port_keys(broker.plugins.config):
         broker.settings.set(key, 0, "quickstart")
+    if GRPC in broker.plugins.protocols and any(each.name == "pop" for each in broker.plugins.services):
+        broker.settings.set("listeners", f"{GRPC_LISTENER}={GRPC}://{LOOPBACK}:0", "quickstart")
     if CONSOLE in broker.settings.schema:
         broker.settings.set(CONSOLE, f"{LOOPBACK}:0", "quickstart")
     return Servers(world, name_server_settings(world, ServerArguments("quickstart", pairs=of_name_server)), broker)
@@ -115,6 +119,8 @@ class Demonstration:
         self._tell(f"1. started in {line['start_ms']} ms")
         self._tell(f"     name server  {line['namesrv']}")
         self._tell(f"     broker       {line['broker']}")
+        if endpoint := line.get("listeners", {}).get(GRPC_LISTENER):
+            self._tell(f"     gRPC         {endpoint} (endpoint of the 5.x SDKs)")
         self._tell(f"     store        {line['store']} ({kept}; log files of {LOG_FILE_BYTES >> 20} MiB, not 1 GiB)")
         for name, url in line.get("pages", {}).items():
             self._tell(f"     {name:<12} {url}")

@@ -11,20 +11,20 @@ servers that other machines can reach without access control, which is TLS with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import attrs
 
-from gantrymq.broker.advertised import ANY_ADDRESSES
+from gantrymq.broker.exposure import exposures, listens_on
 from gantrymq.commands.output import warn
 from gantrymq.config import NO_HOME, Setting, Settings, home_folder
 from gantrymq.errors import ConfigError, PluginError, install_command
 from gantrymq.interfaces import NameServerKind
 from gantrymq.model.hosts import is_loopback
 from gantrymq.plugins import Plugins, load_plugins
-from gantrymq.remoting.listeners import LISTENERS_SETTING, listeners_of
+from gantrymq.remoting.inner_client import INNER_CREDENTIALS
 from gantrymq.remoting.tls_settings import tls_file_layer
 from gantrymq.settings_file import read_settings_file
 from gantrymq.settings_load import (
@@ -37,12 +37,10 @@ from gantrymq.settings_load import (
     flag_layer,
     strongest,
 )
-from gantrymq.world import World
+from gantrymq.world import FileReader, World
 
 LOOPBACK: Final = "127.0.0.1"
 BROKER_CLOSED: Final = "neither bindAddress nor brokerIP1 is set"  # source of the default address
-NAME_SERVER: Final = "name server"
-_ROUTES: Final = "read all routes, and register or remove brokers, so that clients go elsewhere"
 NAME_SERVER_CLOSED: Final = "bindAddress is not set"
 
 
@@ -52,18 +50,12 @@ def exposure_notes(servers: Iterable[tuple[str, Settings]]) -> tuple[str, ...]:
     """
     servers = list(servers)
     notes = list(dict.fromkeys(_closed(name, settings) for name, settings in servers))  # several brokers are alike
-    exposed: dict[str, dict[str, None]] = {}  # host to names, each once
-    for name, settings in servers:
-        for host, tls in _listens_on(settings).items():
-            if not is_loopback(host) and not _controls_access(settings, tls):
-                exposed.setdefault(host, {})[name] = None
-    notes += [_sentence(host, list(names)) for host, names in exposed.items()]
-    return tuple(note for note in notes if note)
+    return tuple(note for note in [*notes, *exposures(servers)] if note)
 
 
 def _closed(name: str, settings: Settings) -> str:
     why = settings.source("bindAddress")
-    if why not in (BROKER_CLOSED, NAME_SERVER_CLOSED) or not all(map(is_loopback, _listens_on(settings))):
+    if why not in (BROKER_CLOSED, NAME_SERVER_CLOSED) or not all(map(is_loopback, listens_on(settings))):
         return ""
     also = ", and brokerIP1 to the address that clients reach" if why == BROKER_CLOSED else ""
     return (
@@ -72,35 +64,12 @@ def _closed(name: str, settings: Settings) -> str:
     )
 
 
-def _controls_access(settings: Settings, tls: bool) -> bool:
-    """Return whether a server identifies clients; *tls*: its listeners require TLS."""
-    if "authorizer" in settings.schema and settings.text("authorizer"):
-        return True
-    return tls and settings.text("tls.server.need.client.auth") == "require"
-
-
-def _listens_on(settings: Settings) -> dict[str, bool]:
-    """Return the hosts on which a server listens, and whether all its listeners there require TLS."""
-    enforcing = settings.text("tls.server.mode") == "enforcing"
-    hosts = {settings.text("bindAddress"): enforcing}
-    for each in listeners_of(settings) if LISTENERS_SETTING.key in settings.schema else ():
-        hosts[each.host] = hosts.get(each.host, True) and (each.tls or enforcing)
-    return hosts
-
-
-def _sentence(host: str, names: list[str]) -> str:
-    where = f"{host or '0.0.0.0'}, which is every address of this machine" if host in ANY_ADDRESSES else host
-    verb = "listen" if len(names) > 1 else "listens"
-    return (
-        f"the {' and the '.join(names)} {verb} on {where}, without access control: anyone who can reach it can "
-        f"{_ROUTES if names == [NAME_SERVER] else 'read, send and delete everything'}. Set bindAddress to an address "
-        "that only your clients reach (127.0.0.1: this machine alone), restrict access with a firewall, or require "
-        "client certificates (docs/operations/tls.md)"
-    )
-
-
 NAME_SERVER_TO_INSTALL = "gantrymq-nameserver"
 _NAME_SERVERS = ("gantry_register_name_servers",)
+_OF_AUTHORIZERS: Final = ("gantry_register_config", "gantry_register_authorizers")
+_AUTHORIZER: Final = "authorizer"
+_SELECTING: Final = (_AUTHORIZER, "authenticationEnabled", "authorizationEnabled", "aclEnable")
+_OTHERS: Final = 0o007  # permission bits
 _TO_SET = {"storePathRootDir": "--store DIR sets it"}
 
 
@@ -131,6 +100,7 @@ class NameServerSettings(NamedTuple):
     settings: Settings
     kind: NameServerKind
     notes: tuple[str, ...]
+    plugins: Plugins = Plugins()  # with authorizers; none without access control
 
 
 def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = True) -> BrokerSettings:
@@ -154,6 +124,7 @@ def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = 
     plugins = load_plugins(allowed.text, allowed.source, strict=strict, reserved=SCHEMA)
     schema = [*SCHEMA, *plugins.config]
     layers[3] = environment_layer(world.environ, schema)  # now including the keys declared by plugins
+    _check_private(world.files, schema, layers)
     settings, notes = build_settings(schema, layers)
     _check_filled(settings, "storePathRootDir")
     settings.flags = {key: flag for key, (flag, _) in arguments.options.items()}
@@ -166,22 +137,30 @@ def name_server_settings(
     """Read a name server's settings.
 
     Args:
-        beside: settings of a broker in the same process; its explicit ones of TLS and proxies are for both.
+        beside: settings of a broker in the same process; its explicit ones of TLS and proxies are for both, and its
+            access control if it has an account for requests to other servers.
 
     Raises:
         ConfigError: a setting is invalid or needs a feature that is not implemented.
-        PluginError: see `name_server_kind`.
+        PluginError: see `name_server_kind`; or access control is set, and a plugin is broken.
     """
     kind = name_server_kind()
-    schema = kind.settings()
+    schema, plugins = list(kind.settings()), Plugins()
+    keys = {setting.key for setting in schema}
     if beside is not None:
-        shared = _local_options(beside, {setting.key for setting in schema})
+        shared = _local_options(beside, keys) | (_access_options(beside) if _AUTHORIZER in keys else {})
         arguments = attrs.evolve(arguments, options={**shared, **arguments.options})
     defaults = {"configStorePath": str(arguments.file.absolute())} if arguments.file is not None else {}
-    settings, notes = build_settings(schema, _layers(world, arguments, defaults, schema, NAME_SERVER_CLOSED))
+    layers = _layers(world, arguments, defaults, schema, NAME_SERVER_CLOSED)
+    if _AUTHORIZER in keys and _controls(layers):
+        plugins = load_plugins(only_hooks=_OF_AUTHORIZERS, reserved=schema)
+        schema += _settings_of_authorizers(plugins)
+        layers[3] = environment_layer(world.environ, schema)
+    _check_private(world.files, schema, layers)
+    settings, notes = build_settings(schema, layers)
     _check_filled(settings, "kvConfigPath")
     settings.flags = {key: flag for key, (flag, _) in arguments.options.items()}
-    return NameServerSettings(settings, kind, notes)
+    return NameServerSettings(settings, kind, notes, plugins)
 
 
 def name_server_keys() -> frozenset[str]:
@@ -218,6 +197,34 @@ def _local_options(of_broker: Settings, keys: Set[str]) -> dict[str, tuple[str, 
     return {key: (source, str(values[key]).strip()) for key, source in given.items()}
 
 
+def _controls(layers: Sequence[Layer]) -> bool:
+    """Return whether settings of a name server select an authorizer."""
+    given = (strongest(layers, key) for key in _SELECTING)
+    return any(each is not None and each.text.strip().lower() not in ("", "false") for each in given)
+
+
+def _settings_of_authorizers(plugins: Plugins) -> list[Setting]:
+    """Return the settings of the plugins that register an authorizer."""
+    found = [info.registers for info in plugins.infos if any(each.startswith("authorizer ") for each in info.registers)]
+    return [each for each in plugins.config if any(f"setting {each.key}" in registers for registers in found)]
+
+
+def _access_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
+    """Return the access control of a broker for the name server in its process.
+
+    There is none if the broker has no account for its own requests, because it could not register.
+    """
+    if not of_broker.text(_AUTHORIZER) or not of_broker.text(INNER_CREDENTIALS.key):
+        return {}
+    keys = {_AUTHORIZER, "brokerClusterName"}
+    keys |= {
+        setting.key for setting in _settings_of_authorizers(load_plugins(strict=False, only_hooks=_OF_AUTHORIZERS))
+    }
+    values = of_broker.as_dict(secrets=True)
+    given = {key: of_broker.source(key) for key in sorted(keys.intersection(values))}
+    return {key: (source, str(values[key]).strip()) for key, source in given.items() if source != "default"}
+
+
 def _check_filled(settings: Settings, *keys: str) -> None:
     """Raise ConfigError if a path is empty, because an empty path means the current folder."""
     for key in keys:
@@ -227,6 +234,19 @@ def _check_filled(settings: Settings, *keys: str) -> None:
                     f"{key} has no default because {NO_HOME}; {_TO_SET.get(key, f'--set {key}=PATH sets it')}"
                 )
             raise ConfigError(f"{settings.source(key)}: {key} is empty; set a path, or omit it for the default")
+
+
+def _check_private(files: FileReader, schema: Iterable[Setting], layers: Iterable[Layer]) -> None:
+    """Raise ConfigError if a settings file with a secret of accounts is accessible to other users of the machine."""
+    keys = {setting.key for setting in schema if setting.private}
+    for layer in layers:
+        for key in sorted(keys.intersection(layer.entries)) if layer.is_file else ():
+            given, status = layer.entries[key], files.stat(Path(layer.name))
+            if given.text.strip() and status is not None and status.mode & _OTHERS:
+                raise ConfigError(
+                    f"{given.source}: {key} is a secret, and other users of this machine may read or change the file "
+                    f"(mode {status.mode:04o}); run: chmod o= {layer.name}"
+                )
 
 
 def _layers(

@@ -1,4 +1,8 @@
-"""``gantrymq start``, ``nameserver`` and ``broker``: run servers until SIGTERM or SIGINT."""
+"""``gantrymq start``, ``nameserver`` and ``broker``: run servers until SIGTERM or SIGINT.
+
+``nameserver`` and ``broker`` are groups with subcommands of plugins, which administer a server. The options for
+starting a server belong to the group itself, so that ``gantrymq broker -c broker.conf`` works.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gantrymq.cli.extensible_group import ExtensibleGroup
 from gantrymq.cli.server_process import log_options, set_up_logs
 from gantrymq.commands.output import FilledPath, output_option, print_json, warn
 from gantrymq.commands.run import run
@@ -23,6 +28,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 PORT = click.IntRange(0, 65535)
 MOST_BROKERS = 100  # a limit for mistyped numbers
 CONSOLE = "consoleListen"  # setting of gantrymq-console
+
+
+def _with_subcommands(start: click.Command) -> ExtensibleGroup:
+    """Return a group that runs *start* without a subcommand."""
+
+    @click.pass_context
+    def run_without(ctx: click.Context, /, **options: Any) -> None:
+        if ctx.invoked_subcommand is None:
+            assert start.callback is not None
+            start.callback(**options)
+
+    return ExtensibleGroup(
+        start.name,
+        own={},
+        words=f"{start.name} ",
+        params=list(start.params),
+        callback=run_without,
+        invoke_without_command=True,
+        help=start.help,
+    )
 
 
 def settings_options(file: str) -> Callable[[F], F]:
@@ -143,7 +168,18 @@ def start(
             raise PluginError(f"no plugin offers a console; install it with: {install_command('gantrymq-console')}")
         of_broker.settings.set(CONSOLE, console, "--console")
         given[CONSOLE] = ("--console", console)
+    planned = []
+    if count is not None or own_files:
+        from gantrymq.cli.several.planned import check_brokers, left_out, plan_brokers
+
+        if own_files and count not in (None, len(own_files)):
+            raise click.UsageError(
+                f"--brokers {count} needs --broker-config {count} times, once for each broker, or never"
+            )
+        planned = plan_brokers(world, arguments, count or len(own_files), own_files)
+        check_brokers(planned)
     root = store_root(of_broker.settings)
+    users_of = planned[0] if planned else of_broker
     of_name_server = name_server_settings(
         world,
         ServerArguments(
@@ -154,25 +190,24 @@ def start(
                 "listeners": ("--namesrv-listeners", namesrv_listeners),
                 "bindAddress": ("the broker's bindAddress", of_broker.settings.text("bindAddress")),
             },
-            defaults={"kvConfigPath": str(root / "namesrv" / "kvConfig.json")},
+            defaults={
+                "kvConfigPath": str(root / "namesrv" / "kvConfig.json"),
+                "accessPath": str(store_root(users_of.settings) / "config"),
+            },
         ),
         beside=of_broker.settings,
     )
-    if count is None and not own_files:
+    if not planned:
         _serve(Servers(world, of_name_server, of_broker), output)
         return
-    from gantrymq.cli.several.planned import check_brokers, left_out, plan_brokers
     from gantrymq.cli.several.servers import SeveralBrokers
 
-    if own_files and count not in (None, len(own_files)):
-        raise click.UsageError(f"--brokers {count} needs --broker-config {count} times, once for each broker, or never")
-    planned = plan_brokers(world, arguments, count or len(own_files), own_files)
-    check_brokers(planned)
     for note in left_out(world.files, root, planned):
         warn(note)
     _serve(SeveralBrokers(world, of_name_server, planned, log_level, log_file), output)
 
 
+@_with_subcommands
 @click.command()
 @settings_options("namesrv.conf")
 @click.option("--port", type=PORT, help="Port to listen on, 0: a free one; 9876 when not set anywhere.")
@@ -197,6 +232,7 @@ def nameserver(
     )
 
 
+@_with_subcommands
 @click.command()
 @settings_options("broker.conf")
 @click.option(
@@ -266,6 +302,8 @@ def _announce(servers: Servers | SeveralBrokers, output: str) -> None:
         words.append(f"name server {line['namesrv']}")
     if "broker" in line:
         words += [f"broker {line['broker']}", f"store {line['store']}", line["flush"]]
+    if access := line.get("access"):
+        words.append(f"access control {access['authorizer']} ({access['strategy']})")
     for each in line.get("brokers", ()):
         words += [f"{each['name']} {each['broker']}, store {each['store']}"]
         words += [f"{each['name']} {address} ({name})" for name, address in each.get("listeners", {}).items()]

@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import attrs
 
 from gantrymq.broker import BrokerServer
+from gantrymq.broker.exposure import NAME_SERVER
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.cli import LOADED_AT
 from gantrymq.cli.memory_trimmer import trim_freed_memory
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
-from gantrymq.cli.server_settings import NAME_SERVER, BrokerSettings, NameServerSettings, exposure_notes, store_root
+from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, exposure_notes, store_root
 from gantrymq.commands.output import warn
 from gantrymq.commands.run import stop_requested
 from gantrymq.config import Settings
@@ -43,6 +45,7 @@ class Servers:
     broker_address: str = ""  # advertised address
     broker_port: int = 0  # port on which the broker's main listener is bound
     name_server_listeners: dict[str, str] = attrs.field(factory=dict)  # addresses of its other listeners, by name
+    access: dict[str, str] = attrs.field(factory=dict)  # authorizer and strategy of the broker; empty: none
     broker_listeners: dict[str, str] = attrs.field(factory=dict)  # advertised addresses of its other listeners
     pages: dict[str, str] = attrs.field(factory=dict)  # addresses of web pages, by the name of the service
     recovery: RecoveryReport | None = None
@@ -93,6 +96,8 @@ class Servers:
             line["broker"] = self.broker_address
             line["store"] = str(store_root(self.broker.settings))
             line["flush"] = self.broker.settings.text("flushDiskType")
+        if self.access:
+            line["access"] = self.access
         if self.broker_listeners:
             line["listeners"] = self.broker_listeners
         if self.pages:
@@ -106,7 +111,13 @@ class Servers:
         return [(name, part) for name, part in parts if part is not None]
 
     async def _start_name_server(self, given: NameServerSettings) -> None:
-        server = given.kind.build(self.world, given.settings, beside_broker=self.broker is not None)
+        build = partial(given.kind.build, self.world, given.settings, beside_broker=self.broker is not None)
+        settings = given.settings
+        if "authorizer" in settings.schema and settings.text("authorizer"):
+            from gantrymq.broker.name_server_access import NameServerAccess
+
+            build = partial(build, access=NameServerAccess(self.world, settings, given.plugins))
+        server = build()
         self._running.append(server)
         if self.broker is not None:
             self._serving = server.release
@@ -126,9 +137,12 @@ class Servers:
         self.broker_address = format_address(*server.address)
         self.broker_port = server.identity.listen_port
         self.broker_listeners = dict(server.identity.listeners)
+        access = server.tables.access.summary
+        if access.authorizer:
+            self.access = {"authorizer": access.authorizer, "strategy": access.strategy}
         self.pages = {each.name: url for each in given.plugins.services if (url := getattr(each, "url", ""))}
         self._warn_of_loopback(settings.text("bindAddress"), self.broker_address)
-        for each in listeners_of(settings):
+        for each in listeners_of(settings, any_protocol=True):
             self._warn_of_loopback(each.host, self.broker_listeners[each.name])
 
     def _warn_of_loopback(self, bound: str, advertised: str) -> None:

@@ -37,7 +37,7 @@ class _Output(io.TextIOWrapper):
             raise _not_written(problem, self.fileno()) from None
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Flush the buffer."""
         try:
             super().flush()
         except BrokenPipeError:
@@ -54,7 +54,7 @@ def _not_written(problem: OSError, descriptor: int) -> OutputNotWritten:
 
 @contextmanager
 def prepared_streams() -> Iterator[None]:
-    r"""Prepare the standard streams for a command, and write what stdout still buffers at its end.
+    r"""Prepare the standard streams for a command, and flush stdout at its end.
 
     A stream that is closed (``>&-``) becomes the null device: otherwise the next opened file would get its descriptor,
     and uvloop aborts the process when it closes a descriptor below 3. Characters that the encoding of stdout lacks are

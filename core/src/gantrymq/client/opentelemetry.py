@@ -55,7 +55,6 @@ except ImportError as problem:
 
 __all__ = ["OpenTelemetry"]
 
-_SHARDING_KEY: Final = "__SHARDINGKEY"
 _ERRORS: Final = {ConsumeOutcome.FAILED: "reconsume_later", ConsumeOutcome.TIME_OUT: "timeout"}
 
 Attributes = dict[str, Any]
@@ -207,7 +206,7 @@ def _of_message(message: Message | ReceivedMessage, sent_ms: int) -> Attributes:
         attributes["messaging.rocketmq.message.tag"] = tag
     if keys := found.get(names.KEYS):
         attributes["messaging.rocketmq.message.keys"] = keys.split()
-    if group := found.get(_SHARDING_KEY):
+    if group := found.get(names.SHARDING_KEY):
         attributes["messaging.rocketmq.message.type"] = "fifo"
         attributes["messaging.rocketmq.message.group"] = group
     if found.get(names.TRAN_MSG) == "true":

@@ -3,8 +3,8 @@
 A hook (`gantrymq.hooks`) registers objects with these interfaces once at startup; the hot path calls the objects.
 """
 
-from gantrymq.interfaces.access import Access, Authorizer, Credentials
-from gantrymq.interfaces.allocation import AllocationStrategy
+from gantrymq.formats.dispatch_entry import DispatchEntry
+from gantrymq.interfaces.access import Access, AccessSummary, Authorizer, AuthorizerState, Credentials
 from gantrymq.interfaces.broker import Broker, BrokerCluster, BrokerConsumers, BrokerEnvironment, BrokerStorage
 from gantrymq.interfaces.client_channel import ClientCalls, ClientChannel, ConnectedClient, ResponseLimiter
 from gantrymq.interfaces.clients import (
@@ -13,11 +13,11 @@ from gantrymq.interfaces.clients import (
     ConnectedGroup,
     ConsumerHeartbeat,
     Heartbeat,
+    HeartbeatRefusal,
     OnlineClient,
 )
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
-from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.extension_points import Gate, Interceptor, Service
+from gantrymq.interfaces.extension_points import AllocationStrategy, Dispatcher, Gate, Interceptor, Service
 from gantrymq.interfaces.filtering import (
     BitMaps,
     Candidates,
@@ -30,6 +30,17 @@ from gantrymq.interfaces.filtering import (
     ValuesOf,
 )
 from gantrymq.interfaces.lags import Backlog, GroupLag, LagReading, Lags, QueueLag
+from gantrymq.interfaces.lite import (
+    LiteAction,
+    LiteGroup,
+    LiteMessage,
+    LiteRequest,
+    LiteService,
+    LiteSubscription,
+    OffsetKind,
+    OffsetOption,
+)
+from gantrymq.interfaces.local_client import LocalClient
 from gantrymq.interfaces.log import LogRange, RawLog, RawLogReader, RawLogWriter, Segment
 from gantrymq.interfaces.messages import ClientOperations, MessageEvents, Messages, QueueStatistics, StoredMessages
 from gantrymq.interfaces.metrics import (
@@ -41,9 +52,10 @@ from gantrymq.interfaces.metrics import (
     Throughput,
 )
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
-from gantrymq.interfaces.pop import InvisibleTime, PopAck, PopAnswer, PoppedBatch, PopRequest, PopService
+from gantrymq.interfaces.pop import InvisibleTime, PopAck, PopAnswer, PoppedBatch, PoppedMessage, PopRequest, PopService
+from gantrymq.interfaces.protocols import AcceptedConnection, ListenerProtocol, ProtocolRegistry
 from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest
-from gantrymq.interfaces.registration import Registration
+from gantrymq.interfaces.registration import Registration, RoutedBroker, TopicRoute
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
     AuthorizerContext,
@@ -69,7 +81,6 @@ from gantrymq.interfaces.sending import (
     SendBackRequest,
     SendRequest,
 )
-from gantrymq.interfaces.state_store import StateStore
 from gantrymq.interfaces.store import (
     BoundaryType,
     Bounds,
@@ -91,23 +102,28 @@ from gantrymq.interfaces.store import (
     QueueTargets,
     RawLogProvider,
     RecoveryReport,
+    StateStore,
     StateStoreProvider,
     StoreCapabilities,
     StoreFeature,
     StoreMessage,
     StoreState,
     TimeSearch,
+    require_capability,
 )
 from gantrymq.interfaces.topics_and_groups import Groups, Topics
 from gantrymq.interfaces.transactions import EndTransaction, Outcome, TransactionService
 
 __all__ = [
+    "AcceptedConnection",
     "Access",
+    "AccessSummary",
     "AllocationRegistry",
     "AllocationStrategy",
     "Authorizer",
     "AuthorizerContext",
     "AuthorizerRegistry",
+    "AuthorizerState",
     "Backlog",
     "BitMaps",
     "BoundaryType",
@@ -152,6 +168,7 @@ __all__ = [
     "GroupLag",
     "Groups",
     "Heartbeat",
+    "HeartbeatRefusal",
     "HeldPulls",
     "Interceptor",
     "InterceptorRegistry",
@@ -160,6 +177,14 @@ __all__ = [
     "LagReading",
     "Lags",
     "LastPull",
+    "ListenerProtocol",
+    "LiteAction",
+    "LiteGroup",
+    "LiteMessage",
+    "LiteRequest",
+    "LiteService",
+    "LiteSubscription",
+    "LocalClient",
     "LogRange",
     "MessageEvents",
     "MessageFilter",
@@ -174,6 +199,8 @@ __all__ = [
     "NameServer",
     "NameServerKind",
     "NameServerRegistry",
+    "OffsetKind",
+    "OffsetOption",
     "Offsets",
     "OnlineClient",
     "OnlineGroup",
@@ -183,7 +210,9 @@ __all__ = [
     "PopRequest",
     "PopService",
     "PoppedBatch",
+    "PoppedMessage",
     "PropertiesFilter",
+    "ProtocolRegistry",
     "PullAnswer",
     "PullRequest",
     "PutResult",
@@ -203,6 +232,7 @@ __all__ = [
     "RecoveryReport",
     "Registration",
     "ResponseLimiter",
+    "RoutedBroker",
     "Segment",
     "SendAnswer",
     "SendBackRequest",
@@ -225,8 +255,10 @@ __all__ = [
     "TableSnapshot",
     "Throughput",
     "TimeSearch",
+    "TopicRoute",
     "Topics",
     "TransactionRegistry",
     "TransactionService",
     "ValuesOf",
+    "require_capability",
 ]

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from gantrymq.config import Settings
 from gantrymq.interfaces.access import Access
-from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.clients import Clients
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
+from gantrymq.interfaces.extension_points import AllocationStrategy
 from gantrymq.interfaces.filtering import BitMaps
 from gantrymq.interfaces.lags import Lags
 from gantrymq.interfaces.messages import Messages

@@ -6,7 +6,14 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from gantrymq.model.access import Principal
-from gantrymq.model.pushes import ClientAnswer, DirectConsumption, OffsetReset, PushedReply, TransactionCheck
+from gantrymq.model.pushes import (
+    ClientAnswer,
+    DirectConsumption,
+    LiteUnsubscription,
+    OffsetReset,
+    PushedReply,
+    TransactionCheck,
+)
 
 __all__ = ["ClientCalls", "ClientChannel", "ConnectedClient", "ResponseLimiter"]
 
@@ -64,6 +71,10 @@ class ConnectedClient(Protocol):
         """Name of the listener through which the client came; ``default`` for the main one of the broker."""
 
     @property
+    def protocol(self) -> str:
+        """The client's protocol, as in the setting ``listeners``: ``remoting``, ``grpc``."""
+
+    @property
     def closed(self) -> bool:
         """Whether the channel is closed for sending."""
 
@@ -108,6 +119,9 @@ class ClientCalls(Protocol):
 
     async def consumer_offsets(self, topic: str, group: str, timeout_s: float) -> ClientAnswer:
         """Ask a consumer for the offsets that it has in memory (GetConsumerStatusBody)."""
+
+    def lite_unsubscribed(self, news: LiteUnsubscription) -> None:
+        """Tell a consumer of lite topics that another one took one over, so that it forgets its subscription."""
 
 
 class ClientChannel(ConnectedClient, ClientCalls, Protocol):

@@ -11,7 +11,25 @@ from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.model.access import Principal
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["ClientConnection", "Clients", "ConnectedGroup", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
+__all__ = [
+    "ClientConnection",
+    "Clients",
+    "ConnectedGroup",
+    "ConsumerHeartbeat",
+    "Heartbeat",
+    "HeartbeatRefusal",
+    "OnlineClient",
+]
+
+
+class HeartbeatRefusal(NamedTuple):
+    """The last heartbeat of a connection, if it was refused."""
+
+    client_id: str
+    consumers: Sequence[str]  # groups, at most 20
+    reason: str
+    at_ms: int  # wall clock
+    principal: Principal | None
 
 
 class ClientConnection(NamedTuple):
@@ -26,6 +44,7 @@ class ClientConnection(NamedTuple):
     producers: Sequence[str] = ()  # groups
     consumers: Sequence[str] = ()
     principal: Principal | None = None  # who sent the heartbeat; None without access control
+    refusal: HeartbeatRefusal | None = None  # of its last heartbeat
 
 
 @attrs.define(eq=False)
@@ -104,7 +123,11 @@ class Clients(Protocol):
         """Return the connected producers of a group, in order of registration."""
 
     def producer(self, client_id: str) -> OnlineClient | None:
-        """Return the connected producer with this client id in any group; the most recent one if there are several."""
+        """Return the connected producer with this client id in any group; the most recent one if there are several.
+
+        Raises:
+            RequestRefused: producers of several users have the client id (code 1).
+        """
 
     def consumers(self, group: str) -> Sequence[OnlineClient]:
         """Return the connected consumers of a group, in order of registration."""

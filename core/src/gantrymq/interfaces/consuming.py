@@ -76,11 +76,16 @@ class Offsets(Protocol):
 class QueueLocks(Protocol):
     """Queue locks of ordered consumers, which expire 60 s after their last renewal; `Broker.locks`."""
 
-    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Sequence[MessageQueue]:
-        """Lock queues for a client of a group, or renew its locks. Return the queues that it holds."""
+    def lock(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], user: str = ""
+    ) -> Sequence[MessageQueue]:
+        """Lock queues for a client of a group, or renew its locks. Return the queues that it holds.
 
-    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Release queues that a client holds; locks of other clients are kept."""
+        *user*: name of its principal; clients of different users are different ones, even with the same id.
+        """
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue] | None = None, user: str = "") -> None:
+        """Release queues, None: all, that a client holds; locks of other clients are kept."""
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
         """Return the client id of the lock's owner, None if the queue is not locked."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import attrs
@@ -65,11 +65,18 @@ class Lags(Protocol):
 
     A group without a commit in a queue begins at its first message. A group whose online members subscribe to other
     topics only has left a topic, and has no lag there. The lag of a group that broadcasts is not known, because its
-    members keep their offsets. Retry topics are always read, in clustering mode.
+    members keep their offsets. Retry topics are always read, in clustering mode. A group of lite topics reads the light
+    queues that it has offsets for or is subscribed to, and not the queues of the parent topic.
     """
 
     def follows(self, group: str, topic: str) -> bool:
         """Return False if the members of an online group do not subscribe to the topic."""
+
+    def read_lite(self, subscriptions: Callable[[str], Collection[str]] | None) -> None:
+        """Ask *subscriptions* for the light queues that members of a group of lite topics are subscribed to now."""
+
+    def lite_subscriptions(self, group: str) -> Collection[str] | None:
+        """Return the light queues that members of a group of lite topics are subscribed to, None: not known here."""
 
     def topics(self, group: str) -> Sequence[str]:
         """Return the existing topics that a group reads: with a commit, or in its subscriptions; no retry topics."""

@@ -51,6 +51,7 @@ class MetricFamily:
     runtime_rows: Mapping[str, str] = attrs.field(factory=dict)  # further rows of that response
     as_exporter: bool = False  # use rocketmq-exporter's labels for the broker, which differ from RocketMQ's own
     sentences: Mapping[tuple[str, ...], str] = attrs.field(factory=dict)  # explanations for the labels' group and topic
+    health: Mapping[str, object] = attrs.field(factory=dict)  # further members of the JSON object of /healthz
 
 
 @attrs.frozen
@@ -69,7 +70,7 @@ class BrokerMetrics:
     pulls_found: int
     pulls_missed: int
     pulls_held: int  # current long polls
-    connections: int  # open connections that have sent a request
+    connections: int  # open connections that have sent a request, or were admitted by a listener's protocol
     groups: int  # existing consumer groups, online or not
     producers: Mapping[str, int]  # group to number of members
     consumers: Mapping[str, OnlineGroup]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from gantrymq.config import Setting, Settings
 from gantrymq.world import World
@@ -47,12 +47,14 @@ class NameServerKind(Protocol):
         proxies), which ``gantrymq start`` passes to both servers.
         """
 
-    def build(self, world: World, settings: Settings, *, beside_broker: bool) -> NameServer:
+    def build(self, world: World, settings: Settings, *, beside_broker: bool, access: Any = None) -> NameServer:
         """Return a name server that is not listening yet.
 
         Args:
             settings: values for the schema of `settings`.
             beside_broker: a broker in this process needs most of its file descriptors.
+            access: checks requests (`gantrymq.plugin.remoting.ServerAccess`); None without the setting ``authorizer``,
+                which a name server may have together with ``accessPath`` and ``brokerClusterName``.
 
         Raises:
             ConfigError: a file named in the settings cannot be used.

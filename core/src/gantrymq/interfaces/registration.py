@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["Registration"]
+__all__ = ["Registration", "RoutedBroker", "TopicRoute"]
+
+
+class RoutedBroker(NamedTuple):
+    """A broker with queues of a topic."""
+
+    name: str  # brokerName
+    broker_id: int  # 0: the master, or a slave in its place
+    address: str  # host:port of its main listener
+    listener_address: str  # of the listener that was asked for; empty if it has none, or no name server knows it
+    read_queues: int
+    write_queues: int
+    perm: int  # of the topic on this broker name
+
+
+class TopicRoute(NamedTuple):
+    """The brokers of a topic."""
+
+    topic: str
+    brokers: Sequence[RoutedBroker]  # each broker name's by id
+    attributes: Mapping[str, str]  # of the topic, such as message.type; empty if a name server does not know them
 
 
 class Registration(Protocol):
@@ -69,6 +89,17 @@ class Registration(Protocol):
 
     def states(self) -> Mapping[str, str | None]:
         """Return the last error of each name server by address; None if this broker is registered there."""
+
+    async def route(self, topic: str, listener: str) -> TopicRoute | None:
+        """Return the brokers of *topic* that name servers know, with the addresses of *listener*; None if unknown.
+
+        An answer is a few seconds old at most while a name server responds, and the last one otherwise. Brokers that
+        stopped answering this one 10 s ago are left out, unless all would be. Without a name server, and for a topic
+        that is not registered yet, the route has this broker only.
+
+        Raises:
+            ClientError: no name server responds, and the topic is not on this broker.
+        """
 
     async def cluster_queues(self, topic: str) -> Sequence[MessageQueue]:
         """Return the readable queues of a topic on every broker of its route, in no particular order.

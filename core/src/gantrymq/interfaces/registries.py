@@ -11,9 +11,7 @@ import attrs
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import PluginError
 from gantrymq.interfaces.access import Authorizer
-from gantrymq.interfaces.allocation import AllocationStrategy
-from gantrymq.interfaces.dispatch import Dispatcher
-from gantrymq.interfaces.extension_points import Gate, Interceptor, Service
+from gantrymq.interfaces.extension_points import AllocationStrategy, Dispatcher, Gate, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, FilterType
 from gantrymq.interfaces.name_servers import NameServerKind
 from gantrymq.interfaces.store import MessageStore
@@ -52,6 +50,8 @@ class AuthorizerContext:
 
     world: World
     settings: Settings
+    folder: Path = Path()  # where its files are by default: config/ of the store, or accessPath of a name server
+    writable: bool = True  # False on a name server: the files belong to a broker or an operator, and may change
 
 
 class FactoryRegistry(Protocol[Made]):

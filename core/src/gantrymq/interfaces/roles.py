@@ -109,16 +109,17 @@ class BrokerRole(Protocol):
 
 @attrs.frozen
 class TableSnapshot:
-    """The tables of a broker: the texts of RocketMQ's configuration files, by file name."""
+    """The tables of a broker."""
 
-    files: Mapping[str, str]
+    files: Mapping[str, str]  # the texts of RocketMQ's configuration files, by file name
+    access: Mapping[str, str] | None = None  # those of the authorizer (`AuthorizerState`); None: unknown, or unchanged
 
 
 class StateTables(Protocol):
     """All tables that a replica takes over; `Broker.tables`."""
 
     async def snapshot(self) -> TableSnapshot:
-        """Return topics, groups, offsets and the state of running services (`ServiceState`).
+        """Return topics, groups, offsets, the state of running services (`ServiceState`) and of the authorizer.
 
         Topics and groups are those of one moment. Offsets are copied after it, yielding to the loop between groups.
         """
@@ -127,9 +128,9 @@ class StateTables(Protocol):
         """Replace the tables of a replica, and return when they are saved.
 
         Topics that the snapshot does not have are deleted with their queues; the broker's own are kept. A snapshot
-        without offsets leaves them as they are. The states of services are read when these start. After a truncation of
-        the log (`RawLog.truncate`) a snapshot has to be installed before the broker becomes a master: state files of
-        its own may be about what was cut off.
+        without offsets or access leaves them as they are. The states of services are read when these start. After a
+        truncation of the log (`RawLog.truncate`) a snapshot has to be installed before the broker becomes a master:
+        state files of its own may be about what was cut off.
 
         Raises:
             InvalidParameter: this broker is not a replica.

@@ -11,16 +11,27 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import attrs
 
+from gantrymq.errors import (
+    BodyTooLarge,
+    DiskFull,
+    LightQueueQuotaExceeded,
+    MessageIllegal,
+    PropertiesTooLarge,
+    RequestError,
+    RequestNotSupported,
+    ServiceNotAvailable,
+)
+from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces.dispatch import DispatchEntry
 from gantrymq.interfaces.filtering import MessageFilter
 from gantrymq.interfaces.log import RawLog
-from gantrymq.interfaces.state_store import StateStore
 from gantrymq.model.queue import Queue
+
+Capability = TypeVar("Capability")
 
 
 class StoreFeature(enum.Enum):
@@ -119,10 +130,31 @@ class MovedMessage(StoreMessage):
 class PutStatus(enum.Enum):
     """Result status of storing one message."""
 
-    OK = 0
-    MESSAGE_ILLEGAL = 13  # body, properties or topic too long
-    SERVICE_NOT_AVAILABLE = 14  # the store refuses writes, see StoreState.refusal
-    CREATE_FILE_FAILED = 1
+    OK = enum.auto()
+    BODY_TOO_LARGE = enum.auto()
+    PROPERTIES_TOO_LARGE = enum.auto()
+    MESSAGE_ILLEGAL = enum.auto()  # topic too long, or another field that does not fit
+    SERVICE_NOT_AVAILABLE = enum.auto()  # the store refuses writes, see StoreState.refusal
+    DISK_FULL = enum.auto()  # it refuses them because its disk or quota is full
+    CREATE_FILE_FAILED = enum.auto()
+    LIGHT_QUEUE_QUOTA = enum.auto()  # the message needs a new light queue, and there may be no more
+
+    @property
+    def is_illegal(self) -> bool:
+        """Whether the message can never be stored."""
+        return self in _ILLEGAL
+
+
+_ILLEGAL = frozenset({PutStatus.BODY_TOO_LARGE, PutStatus.PROPERTIES_TOO_LARGE, PutStatus.MESSAGE_ILLEGAL})
+_ERRORS = {
+    PutStatus.BODY_TOO_LARGE: BodyTooLarge,
+    PutStatus.PROPERTIES_TOO_LARGE: PropertiesTooLarge,
+    PutStatus.MESSAGE_ILLEGAL: MessageIllegal,
+    PutStatus.SERVICE_NOT_AVAILABLE: ServiceNotAvailable,
+    PutStatus.DISK_FULL: DiskFull,
+    PutStatus.CREATE_FILE_FAILED: RequestError,
+    PutStatus.LIGHT_QUEUE_QUOTA: LightQueueQuotaExceeded,
+}
 
 
 class PutResult(NamedTuple):
@@ -139,6 +171,10 @@ class PutResult(NamedTuple):
     def end(self) -> int:
         """Log offset after the record."""
         return self.log_offset + self.size
+
+    def error(self) -> RequestError:
+        """Return the error of a message that is not stored."""
+        return _ERRORS[self.status](self.problem or self.status.name)
 
 
 class GetStatus(enum.Enum):
@@ -309,6 +345,34 @@ class RawLogProvider(Protocol):
         """The log as bytes; None like a store without this property."""
 
 
+class StateStore(Protocol):
+    """Documents by name, such as ``topics.json``, ``subscriptionGroup.json`` and ``consumerOffset.json``.
+
+    By default they are RocketMQ's files below ``config/``. A message store may keep them elsewhere
+    (`StateStoreProvider`). The methods may block: they are called in a thread, one call at a time.
+    """
+
+    def load(self, name: str) -> Mapping[Any, Any] | None:
+        """Return a document, None if there is none.
+
+        Raises:
+            FormatError: it is not a JSON object.
+            OSError: it cannot be read.
+        """
+
+    def save(self, name: str, text: str) -> None:
+        """Replace a document durably. Raises OSError; the old document is kept then.
+
+        *text*: JSON in the form of RocketMQ's file, whose keys may be numbers: `gantrymq.loose_json` reads it.
+        """
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a document. Raises OSError."""
+
+    def place(self, name: str) -> str:
+        """Return where a document is, for error sentences, such as a path."""
+
+
 class StateStoreProvider(Protocol):
     """Optional: a store that keeps topics, groups and offsets, instead of RocketMQ's files below ``config/``."""
 
@@ -389,6 +453,13 @@ class StoreCapabilities:
             view=getattr(store, "view", None) or store.read,
             dropped_at=getattr(store, "dropped_at", None) or _never_dropped,
         )
+
+
+def require_capability(capability: Capability | None, what: str) -> Capability:
+    """Return *capability* of the store, which *what* needs. Raises RequestNotSupported if the store lacks it."""
+    if capability is None:
+        raise RequestNotSupported(f"the broker's store does not support {what}; a broker with store=mmap does")
+    return capability
 
 
 def _never_dropped(topic: str) -> int:

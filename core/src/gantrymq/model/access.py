@@ -5,7 +5,9 @@ Source: apache/rocketmq common/.../action/Action.java, common/.../resource/Resou
 
 from __future__ import annotations
 
+import base64
 import enum
+import hmac
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -60,6 +62,7 @@ class Principal:
 
     name: str
     source: str = ""  # address of the client, if decisions depend on it
+    request: int | str = 0  # `Credentials.request`, if decisions depend on it
 
 
 class Decision(NamedTuple):
@@ -72,6 +75,15 @@ class Decision(NamedTuple):
 
 CLUSTER: Final = Resource(ResourceType.CLUSTER, "")
 """The cluster of the broker that serves the request."""
+
+
+def is_signature(signature: str, content: bytes, secrets: Iterable[bytes]) -> bool:
+    """Return whether *signature* is the HMAC-SHA1 of *content* with one of *secrets*, in base64."""
+    given = signature.encode(errors="replace")
+    for secret in secrets:  # noqa: SIM110 (a generator takes longer)
+        if hmac.compare_digest(given, base64.b64encode(hmac.digest(secret, content, "sha1"))):
+            return True
+    return False
 
 
 def topic_resource(topic: str) -> Resource:

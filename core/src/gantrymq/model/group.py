@@ -5,7 +5,7 @@ Source: apache/rocketmq remoting/.../protocol/subscription/SubscriptionGroupConf
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -22,6 +22,19 @@ from gantrymq.model.json_members import (
     quote_value,
     text_in,
 )
+
+POPS: Final = "CONSUME_POP"
+_POPPING_PROTOCOLS: Final = ("grpc",)
+
+
+def pops(consume_type: str, protocol: str) -> bool:
+    """Return whether a consumer receives by pop, as it declares, or as all clients of its protocol do."""
+    return consume_type == POPS or protocol in _POPPING_PROTOCOLS
+
+
+def lite_parent_of(config: GroupConfig | None) -> str:
+    """Return the topic whose lite topics a group consumes; empty if it is no such group, or not known."""
+    return "" if config is None else config.lite_parent
 
 
 @attrs.define
@@ -43,6 +56,11 @@ class GroupConfig:
     consume_timeout_minute: int = 15  # carried for RocketMQ's tools
     subscriptions: list[dict[str, Any]] | None = None
     attributes: dict[str, str] = attrs.field(factory=dict)
+
+    @property
+    def lite_parent(self) -> str:
+        """The topic whose lite topics the group consumes, and nothing else; empty if it is no group of lite topics."""
+        return self.attributes.get("lite.bind.topic", "")
 
     def to_json(self) -> dict[str, Any]:
         """Return the members that RocketMQ writes, in its (alphabetical) order, without nulls."""

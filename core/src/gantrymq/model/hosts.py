@@ -45,6 +45,14 @@ def pack_host(host: str, port: int) -> bytes:
     return address.packed + _PORT.pack(port)
 
 
+def pack_peer(host: str, port: int) -> bytes:
+    """Return the address of a peer as stored in a record. A host that is not an IP address becomes 0.0.0.0."""
+    try:
+        return pack_host(host, port)
+    except ValueError:
+        return pack_host("0.0.0.0", port)
+
+
 def unpack_host(packed: bytes | memoryview) -> tuple[str, int]:
     """Return address and port of 8 or 20 packed bytes."""
     raw = bytes(packed)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from gantrymq.errors import InvalidParameter
+from gantrymq.errors import NameIllegal
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
@@ -81,7 +81,7 @@ def check_topic(topic: str) -> None:
     """Check a topic name with RocketMQ's rules.
 
     Raises:
-        InvalidParameter: the name is not a string, blank, too long or has a character outside ``[%|a-zA-Z0-9_-]``.
+        NameIllegal: the name is not a string, blank, too long or has a character outside ``[%|a-zA-Z0-9_-]``.
     """
     _check_type(topic, "topic")
     limit = MAX_RETRY_TOPIC_CHARS if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_CHARS
@@ -92,7 +92,7 @@ def check_group(group: str) -> None:
     """Check a group name with RocketMQ's rules.
 
     Raises:
-        InvalidParameter: the name is not a string, blank, too long or has a character outside ``[%|a-zA-Z0-9_-]``.
+        NameIllegal: the name is not a string, blank, too long or has a character outside ``[%|a-zA-Z0-9_-]``.
     """
     _check_type(group, "group")
     _check(group, "group", MAX_GROUP_CHARS)
@@ -115,18 +115,18 @@ def dead_letter_topic(group: str) -> str:
 
 def _check_type(name: object, what: str) -> None:
     if not isinstance(name, str):
-        raise InvalidParameter(f"the {what} name is {repr(name)[:100]}; expected a text")
+        raise NameIllegal(f"the {what} name is {repr(name)[:100]}; expected a text")
 
 
 def _check(name: str, what: str, limit: int) -> None:
     if not name.strip():
-        raise InvalidParameter(f"the {what} name is blank; use 1 to {limit} characters of letters, digits, _ - % |")
+        raise NameIllegal(f"the {what} name is blank; use 1 to {limit} characters of letters, digits, _ - % |")
     if len(name) > limit:
-        raise InvalidParameter(
+        raise NameIllegal(
             f"the {what} name {name[:40]!r}... has {len(name)} characters, the longest allowed is {limit}"
         )
     if not _LEGAL.match(name):
-        raise InvalidParameter(f"the {what} name {name!r} has a character outside letters, digits, _ - % |")
+        raise NameIllegal(f"the {what} name {name!r} has a character outside letters, digits, _ - % |")
 
 
 def similar_name(name: str, names: Iterable[str]) -> str:

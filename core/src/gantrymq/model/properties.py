@@ -38,8 +38,11 @@ TIMER_OUT_MS = "TIMER_OUT_MS"
 REAL_TOPIC = "REAL_TOPIC"
 REAL_QUEUE_ID = "REAL_QID"
 CONSUME_FAILURE = "CONSUME_FAILURE"  # ours: exception of the consumer, of a dead letter
+LITE_TOPIC = "__LITE_TOPIC"
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
+PRIORITY = "_SYS_MSG_PRIORITY_"
+SHARDING_KEY = "__SHARDINGKEY"  # also the message group of gRPC clients
 
 MAX_BYTES = 32767  # a record has a signed 16-bit length field for the text
 LATER_BYTES = 1900  # of these, reserved when a message is accepted

@@ -24,10 +24,12 @@ class OffsetReset:
 
 
 class TransactionCheck(NamedTuple):
-    """A question for the state of an undecided transaction."""
+    """A question for the state of an undecided transaction; the answer names the producer group and both offsets."""
 
-    topic: str  # of the half message
-    half_queue_offset: int
+    topic: str  # of the message, where it goes if it is committed
+    producer_group: str  # the only one that may decide
+    half_topic: str  # the broker's own topic that stores the message until then
+    half_queue_offset: int  # in the half topic
     half_log_offset: int
     transaction_id: str
     offset_id: str
@@ -64,6 +66,15 @@ class DirectConsumption(NamedTuple):
     broker_name: str
     topic_sys_flag: int | None = None
     group_sys_flag: int | None = None
+
+
+class LiteUnsubscription(NamedTuple):
+    """News for a consumer of lite topics that it is unsubscribed from one: another consumer has it now."""
+
+    group: str
+    client_id: str
+    topic: str  # the parent topic
+    lite_topic: str
 
 
 class ClientAnswer(NamedTuple):

@@ -3,18 +3,20 @@
 A package has its texts in ``texts/<language>.toml``. A text has fields in braces, named like the values; one with a
 number is a table of forms, chosen by the value ``count``:
 
-    on-a-slave = "this broker is a slave; ask its master: gantrymq group explain {group} -b {master}"
+    on-a-slave = "this broker is a slave; ask its master: gantrymq group explain {group:shell} -b {master:shell}"
 
     [popped]
     none = "no messages are before it"     # for 0; without it other
     one = "{count} message is before it"   # for 1; without it other
     other = "{count} messages are before it"
 
-Values whose names end in ``_ms`` are durations in ms. None is an unknown value.
+Values whose names end in ``_ms`` are durations in ms. None is an unknown value. In a command, fields have the format
+``shell``, which quotes values with characters that mean something to a shell, such as ``$`` in names of light queues.
 """
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
@@ -40,7 +42,19 @@ def form_of(text: Text, count: object) -> str:
 
 def sentence_of(text: Text, values: Mapping[str, Value]) -> str:
     """Return an English text with *values*. Raises KeyError: it has a field without a value."""
-    return form_of(text, values.get("count")).format_map({name: _shown(name, each) for name, each in values.items()})
+    shown = {name: Shown(_shown(name, each)) for name, each in values.items()}
+    return form_of(text, values.get("count")).format_map(shown)
+
+
+class Shown:
+    """A value for a field of a text, which may have the format ``shell``."""
+
+    def __init__(self, value: str | int) -> None:
+        self._value = value
+
+    def __format__(self, spec: str) -> str:
+        """Return the value, with the format ``shell`` as one word of a command."""
+        return shlex.quote(str(self._value)) if spec == "shell" else format(self._value, spec)
 
 
 def _shown(name: str, value: Value) -> str | int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gantrymq.client.admin.offsets import EARLIEST as EARLIEST
     from gantrymq.client.admin.offsets import LATEST as LATEST
+    from gantrymq.client.calls.credentials import resolve_credentials as resolve_credentials
     from gantrymq.client.calls.decoding import decode_messages as decode_messages
     from gantrymq.client.calls.decoding import parse_tags as parse_tags
     from gantrymq.client.calls.outages import Outages as Outages
@@ -51,6 +52,7 @@ else:
         __name__,
         {
             "gantrymq.client.admin.offsets": "EARLIEST LATEST",
+            "gantrymq.client.calls.credentials": "resolve_credentials",
             "gantrymq.client.calls.decoding": "decode_messages parse_tags",
             "gantrymq.client.calls.outages": "Outages",
             "gantrymq.client.calls.rpc": "reply_header within",

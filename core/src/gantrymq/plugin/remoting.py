@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gantrymq.remoting.answering_tasks import AnsweringTasks as AnsweringTasks
     from gantrymq.remoting.bodies import body_of as body_of
     from gantrymq.remoting.bodies import object_body_of as object_body_of
     from gantrymq.remoting.bodies import properties_of as properties_of
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from gantrymq.remoting.frame import PREFIX as PREFIX
     from gantrymq.remoting.responses import SlicedResponses as SlicedResponses
     from gantrymq.remoting.responses import queue_texts as queue_texts
+    from gantrymq.remoting.serving import AccessRule as AccessRule
     from gantrymq.remoting.serving import Handler as Handler
     from gantrymq.remoting.serving import HandlerRegistry as HandlerRegistry
+    from gantrymq.remoting.serving import ServerAccess as ServerAccess
+    from gantrymq.remoting.serving import access_rule as access_rule
     from gantrymq.remoting.serving import copy_statement as copy_statement
     from gantrymq.remoting.serving import handlers_of as handlers_of
     from gantrymq.remoting.serving import in_operation as in_operation
@@ -41,6 +45,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "gantrymq.remoting.answering_tasks": "AnsweringTasks",
             "gantrymq.remoting.bodies": "body_of object_body_of properties_of",
             "gantrymq.remoting.codes": (
                 "FLAG_ONEWAY FLAG_RESPONSE LanguageCode RequestCode ResponseCode SERIALIZE_JSON VERSION_3_0_11 "
@@ -50,6 +55,7 @@ else:
             "gantrymq.remoting.connection": "Connection",
             "gantrymq.remoting.frame": "MAX_FRAME_BYTES PREFIX",
             "gantrymq.remoting.responses": "SlicedResponses queue_texts",
-            "gantrymq.remoting.serving": "Handler HandlerRegistry copy_statement handlers_of in_operation serves",
+            "gantrymq.remoting.serving": "AccessRule Handler HandlerRegistry ServerAccess access_rule copy_statement "
+            "handlers_of in_operation serves",
         },
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         FilterType,
         Gate,
         Interceptor,
+        ListenerProtocol,
         MessageStore,
         NameServerKind,
         Service,
@@ -58,6 +59,15 @@ class PluginInfo:
 
 
 @attrs.frozen
+class ProtocolEntry:
+    """A protocol of listeners; see `gantrymq.interfaces.ProtocolRegistry`."""
+
+    factory: Callable[[], ListenerProtocol]
+    first: tuple[bytes, ...]
+    alpn: tuple[str, ...] = ()
+
+
+@attrs.frozen
 class Plugins:
     """All registered objects by kind. Factories have not been called yet."""
 
@@ -73,6 +83,7 @@ class Plugins:
     gates: tuple[Gate, ...] = ()
     authorizers: Mapping[str, Callable[[AuthorizerContext], Authorizer]] = attrs.field(factory=dict)
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
+    protocols: Mapping[str, ProtocolEntry] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
     name_servers: Mapping[str, NameServerKind] = attrs.field(factory=dict)
     commands: Mapping[str, click.Command | ImportedCommand] = attrs.field(factory=dict)

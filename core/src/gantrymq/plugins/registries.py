@@ -9,6 +9,7 @@ A new hook needs a spec in `gantrymq.hooks`, a row in the table, and a member of
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -18,10 +19,13 @@ import attrs
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
-from gantrymq.plugins.loaded import ALLOCATIONS_OF_CORE
+from gantrymq.plugins.loaded import ALLOCATIONS_OF_CORE, ProtocolEntry
+from gantrymq.remoting.listeners import REMOTING
 
 if TYPE_CHECKING:
     from gantrymq.remoting.serving import Handler
+
+_PROTOCOL_NAME: Final = re.compile(r"[a-z][a-z0-9.-]*")
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")
@@ -134,6 +138,39 @@ class NamedListRegistry(NamedRegistry):
         return tuple(self.as_dict().values())
 
 
+class ProtocolRegistry(Registry[str, ProtocolEntry]):
+    """Protocols of listeners by name; the remoting protocol belongs to core."""
+
+    def add(
+        self,
+        name: str,
+        factory: Callable[[], Any],
+        *,
+        first: tuple[bytes, ...],
+        alpn: tuple[str, ...] = (),
+    ) -> None:
+        """Register a protocol. Raises PluginError if an argument cannot be used."""
+        if not _PROTOCOL_NAME.fullmatch(name):
+            raise PluginError(
+                f"plugin {self.owner} registers a {self.kind} with the name {name!r}; it must begin with a lower-case "
+                "letter and have only these, digits, dots and hyphens"
+            )
+        if name == REMOTING:
+            raise PluginConflict(f"plugin {self.owner} registers the {self.kind} {name}, which belongs to gantrymq")
+        if not callable(factory):
+            raise PluginError(f"plugin {self.owner}: the factory of the {self.kind} {name} is {factory!r}")
+        if not isinstance(first, tuple) or not first or not all(isinstance(each, bytes) and each for each in first):
+            raise PluginError(
+                f"plugin {self.owner}: the {self.kind} {name} needs first, a tuple of the bytes with which its clients "
+                f"begin, and has {first!r}"
+            )
+        if not isinstance(alpn, tuple) or not all(isinstance(each, str) and each.isascii() and each for each in alpn):
+            raise PluginError(
+                f"plugin {self.owner}: alpn of the {self.kind} {name} is {alpn!r}, not a tuple of names in ASCII"
+            )
+        self.put(name, ProtocolEntry(factory, first, alpn))
+
+
 class CommandRegistry(NamedRegistry):
     """Commands by name, as objects or as import paths."""
 
@@ -197,6 +234,7 @@ KINDS: Final = (  # in order of the hook calls
     HookKind("gates", NamedListRegistry, "gate"),
     HookKind("authorizers", _factories("AuthorizerContext"), "authorizer"),
     HookKind("handlers", HandlerRegistry, "handler for request code"),
+    HookKind("protocols", ProtocolRegistry, "listener protocol"),
     HookKind("services", NamedListRegistry, "service"),
     HookKind("name_servers", NamedRegistry, "name server"),
     HookKind("commands", CommandRegistry, "command"),

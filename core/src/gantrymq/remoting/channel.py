@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.errors import ConnectionLost
-from gantrymq.model import hosts
 from gantrymq.model.access import Principal
-from gantrymq.model.hosts import format_address
+from gantrymq.model.hosts import format_address, pack_peer
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, encode_head
 from gantrymq.remoting.limits import Limits, UnwrittenBytes
+from gantrymq.remoting.listeners import REMOTING
 from gantrymq.remoting.pending_calls import PendingCalls
 from gantrymq.remoting.write_buffer import Buffer, WriteBuffer
 from gantrymq.world import Clock
@@ -28,14 +28,6 @@ log = logging.getLogger("gantrymq.remoting")
 
 _BINARY_MAX_CODE: Final = 0x7FFF
 _MAX_NOTICES: Final = 64  # remembered, besides unwritten ones
-
-
-def packed_host(host: str, port: int) -> bytes:
-    """Return the address as stored in a record. A host that is not an IP address becomes 0.0.0.0."""
-    try:
-        return hosts.pack_host(host, port)
-    except ValueError:
-        return hosts.pack_host("0.0.0.0", port)
 
 
 class Channel:
@@ -48,7 +40,10 @@ class Channel:
         certificate: subject of the peer's verified TLS certificate; empty if there is none.
         encrypted: whether the connection uses TLS.
         listener: name of the listener that accepted the connection; empty if this side connected.
+        protocol: ``remoting``.
     """
+
+    protocol = REMOTING
 
     def __init__(self, clock: Clock, limits: Limits, unwritten: UnwrittenBytes) -> None:
         """Create an unconnected channel."""
@@ -73,7 +68,7 @@ class Channel:
     def peer_packed_host(self) -> bytes:
         """Address of the peer as stored in records: 8 bytes, or 20 for IPv6."""
         if self._packed_host is None:
-            self._packed_host = packed_host(*self.peer)
+            self._packed_host = pack_peer(*self.peer)
         return self._packed_host
 
     @property

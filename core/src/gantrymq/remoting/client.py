@@ -53,8 +53,11 @@ class RemotingClient:
         limits: Limits | None = None,
         serialize: int = SERIALIZE_JSON,
         tls: TlsClient | None = None,
+        sign: Callable[[Command], object] | None = None,
     ) -> None:
         """Read the files of *tls* (None for plain connections) without opening a connection.
+
+        *sign* is called with each request of `call` and `oneway` before it is sent.
 
         Raises:
             ConfigError: a TLS file cannot be used.
@@ -64,6 +67,7 @@ class RemotingClient:
         self._handler = handler
         self._serialize = serialize
         self._tls = None if tls is None else tls.context()
+        self._sign = sign
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
         self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes, world.clock.monotonic)
         self._connections: dict[str, Connection] = {}  # used by new calls
@@ -73,6 +77,11 @@ class RemotingClient:
         self._on_open: list[Callable[[str], None]] = []
         self._on_close: list[Callable[[str, Connection], None]] = []
         self._closed = False
+
+    @property
+    def signs(self) -> bool:
+        """Whether requests are signed."""
+        return self._sign is not None
 
     async def call(self, address: str, command: Command, timeout_s: float = 3.0) -> Command:
         """Send a request and return its response, also if that has an error code.
@@ -85,6 +94,8 @@ class RemotingClient:
             ConnectFailed, ConnectionLost, CallTimeout: as named.
             LocalProtocolError: the address or the command is malformed.
         """
+        if self._sign is not None:
+            self._sign(command)
         connection = self.connected(address) or await self.connect(address)
         answer = await connection.call(command, timeout_s)
         if answer.code != ResponseCode.GO_AWAY:
@@ -94,6 +105,8 @@ class RemotingClient:
 
     async def oneway(self, address: str, command: Command, timeout_s: float = 3.0) -> None:
         """Send a request without a response. Raises like `writable`."""
+        if self._sign is not None:
+            self._sign(command)
         (await self.writable(address, timeout_s)).oneway(command)
 
     async def writable(self, address: str, timeout_s: float) -> Connection:
@@ -241,7 +254,12 @@ Part = TypeVar("Part")
 
 
 async def ask_route(
-    client: RemotingClient, name_servers: Iterable[str], topic: str, read: Callable[[Any], list[Part]]
+    client: RemotingClient,
+    name_servers: Iterable[str],
+    topic: str,
+    read: Callable[[Any], list[Part]],
+    *,
+    with_details: bool = False,
 ) -> list[Part] | None:
     """Return what *read* finds in the route of *topic*, of the first name server that responds.
 
@@ -250,6 +268,8 @@ async def ask_route(
         name_servers: addresses, tried in order.
         topic: its name.
         read: takes the parsed route.
+        with_details: also ask for the addresses of listeners and the topic's attributes, which only GantryMQ's name
+            servers send.
 
     Returns:
         An empty list for an unknown topic; None without name servers.
@@ -257,10 +277,13 @@ async def ask_route(
     Raises:
         ClientError: no name server responds, or none with a route that can be read; the last one's error.
     """
+    header = GetRouteinfoByTopicRequest(
+        topic=topic, accept_standard_json_only=True, with_details=True if with_details else None
+    )
     problem: ClientError | None = None
     for address in name_servers:
         try:
-            return await _ask(client, address, topic, read)
+            return await _ask(client, address, header, read)
         except ClientError as error:
             problem = error
     if problem is not None:
@@ -268,8 +291,9 @@ async def ask_route(
     return None
 
 
-async def _ask(client: RemotingClient, address: str, topic: str, read: Callable[[Any], list[Part]]) -> list[Part]:
-    header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
+async def _ask(
+    client: RemotingClient, address: str, header: GetRouteinfoByTopicRequest, read: Callable[[Any], list[Part]]
+) -> list[Part]:
     command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header.to_ext())
     answer = await client.call(address, command, timeout_s=ASK_TIMEOUT_S)
     if answer.code == ResponseCode.TOPIC_NOT_EXIST:
@@ -279,4 +303,4 @@ async def _ask(client: RemotingClient, address: str, topic: str, read: Callable[
     try:
         return read(loose_json.loads(answer.payload))
     except (FormatError, KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise BrokerRefused(1, f"its route of {topic} cannot be read: {error!r}", address) from error
+        raise BrokerRefused(1, f"its route of {header.topic} cannot be read: {error!r}", address) from error

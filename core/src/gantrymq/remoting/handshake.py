@@ -1,11 +1,12 @@
 """Start of a connection before its first frame: protocol detection, PROXY header and TLS.
 
-    accepted     first bytes --> `sniff` --+--> frames
+    accepted     first bytes --> `sniff` --+--> frames, or the protocol of the listener
                      ^                     +--> other protocols: error response, closed
                      +---------------------+--> TLS, or a PROXY header
     connecting   TLS if configured, then frames
 
-`Admission` decides which connections are accepted; this module applies the decision.
+`Admission` decides which connections are accepted; this module applies the decision, for `remoting.connection` and
+`remoting.protocol_connection`.
 """
 
 from __future__ import annotations
@@ -13,30 +14,54 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from typing import Protocol
 
 from gantrymq.errors import HandshakeFailed
 from gantrymq.remoting.admission import Admission
-from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.preamble import HTTP2_SETTINGS, ProtocolKind, sniff
-from gantrymq.remoting.tls_transport import TlsTransport
-from gantrymq.remoting.write_buffer import WriteBuffer
+from gantrymq.remoting.tls_transport import Buffer, TlsTransport
 from gantrymq.world import Clock
 
 log = logging.getLogger("gantrymq.remoting")
+
+
+class HandshakeConnection(Protocol):
+    """A connection that a `Handshake` is for."""
+
+    peer: tuple[str, int]
+    certificate: str
+    encrypted: bool
+
+    @property
+    def address(self) -> str:
+        """Address of the peer as ``host:port``."""
+
+    def set_peer(self, peer: tuple[str, int]) -> None:
+        """Replace the peer address by the one in a PROXY header."""
+
+
+class HandshakeWrites(Protocol):
+    """Where a `Handshake` writes its responses."""
+
+    transport: asyncio.Transport | None  # of the socket, which the handshake replaces by that of TLS
+    closed: bool
+
+    def add(self, data: Buffer, size: int) -> None:
+        """Write *data* of *size* bytes, at once or soon."""
 
 
 class Handshake:
     """Handshake of one connection.
 
     Attributes:
-        over: all following bytes are frames.
+        over: all following bytes are frames, or of the listener's protocol.
     """
 
     def __init__(
         self,
-        connection: Channel,
+        connection: HandshakeConnection,
         protocol: asyncio.Protocol,
-        writes: WriteBuffer,
+        writes: HandshakeWrites,
         clock: Clock,
         handshake_timeout_s: float,
         *,
@@ -60,34 +85,35 @@ class Handshake:
         self._secured: asyncio.Future[None] | None = None
 
     def receive(self, data: bytes) -> bytes:
-        """Detect the protocol and return the bytes of frames; empty until it is known.
+        """Detect the protocol and return the bytes after the PROXY header; empty until the protocol is known.
 
         Raises:
             RemoteProtocolError: the connection is refused.
         """
         self._first += data
         inside_tls = isinstance(self._writes.transport, TlsTransport)
-        preamble = sniff(self._first, inside_tls=inside_tls)
+        admission = self._admission
+        preamble = sniff(self._first, inside_tls=inside_tls, first=admission.first_bytes(inside_tls=inside_tls))
         if preamble is None:
             return b""
         if preamble.peer is not None and not self._proxied:
-            self._admission.proxies.check(self._connection.peer[0])
+            admission.proxies.check(self._connection.peer[0])
             self._connection.set_peer(preamble.peer)
             self._proxied = True
         if preamble.protocol is ProtocolKind.HTTP2 and not self._greeted:
             self._greeted = True
             self._writes.add(HTTP2_SETTINGS, len(HTTP2_SETTINGS))
-        answer = self._admission.answer(preamble.protocol, preamble.rest)
+        answer = admission.answer(preamble.protocol, preamble.rest, inside_tls=inside_tls)
         if answer is None:
             return b""
         self._first = b""
         if preamble.protocol is ProtocolKind.TLS:  # the decrypted bytes are checked again
-            self._begin_tls(self._admission.tls_context(), preamble.rest, server_side=True)
+            self._begin_tls(admission.tls_context(), preamble.rest, server_side=True)
             return b""
         self.over = True
         if answer:
             self._writes.add(answer, len(answer))
-        self._admission.check(preamble.protocol, inside_tls=inside_tls)
+        admission.check(preamble.protocol, inside_tls=inside_tls)
         return preamble.rest
 
     def connect_tls(self, context: ssl.SSLContext) -> None:

@@ -1,15 +1,16 @@
 """Named listeners: the addresses on which a server listens besides its main one, and the names of all of them.
 
-    listeners = internal=remoting://10.0.0.5:10921,external=remoting+tls://0.0.0.0:10931
+    listeners = internal=remoting://10.0.0.5:10921,external=remoting+tls://0.0.0.0:10931,sdk=grpc://0.0.0.0:8081
 
 The main listener (bindAddress, listenPort) is called ``default``. A connection knows the name of its listener, and a
-name server answers routes with the addresses that brokers advertise for the listener of the same name.
+name server answers routes with the addresses that brokers advertise for the listener of the same name. A broker's
+listeners may have protocols of plugins (`gantrymq.hooks.gantry_register_protocols`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from gantrymq.config import Setting, Settings
@@ -18,16 +19,30 @@ from gantrymq.model.hosts import format_address, parse_address
 
 DEFAULT_LISTENER: Final = "default"  # the main listener
 
+REMOTING: Final = "remoting"
+GRPC: Final = "grpc"  # a protocol of the plugin `GRPC_TO_INSTALL`
+GRPC_TO_INSTALL: Final = "gantrymq-grpc"
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_PROTOCOLS: Final = {"remoting": False, "remoting+tls": True}  # whether TLS is required
-_FORM: Final = "NAME=PROTOCOL://HOST:PORT, several separated by commas, with the protocol remoting or remoting+tls"
+_PROTOCOL: Final = re.compile(r"([a-z][a-z0-9.-]*)(\+tls)?")
+_FORM: Final = "NAME=PROTOCOL://HOST:PORT, several separated by commas"
 
 LISTENERS_SETTING = Setting.text(
     "listeners",
     "",
     "Further addresses to listen on, NAME=PROTOCOL://HOST:PORT separated by commas; the protocol remoting accepts TLS "
-    "as tls.server.mode says, remoting+tls requires it (GantryMQ's own).",
+    "as tls.server.mode says, remoting+tls requires it; a broker also has those of plugins, such as grpc and grpc+tls "
+    "(GantryMQ's own).",
 )
+
+
+LISTENER_ACCESS_SETTING = Setting.text(
+    "listenerAccess",
+    "",
+    "Whether a listener serves requests without an account while an authorizer is selected, NAME=required or "
+    "NAME=optional separated by commas; such requests may do everything, default: required (GantryMQ's own).",
+)
+_ACCESS_FORM: Final = "NAME=required or NAME=optional, several separated by commas"
 
 
 class NamedListener(NamedTuple):
@@ -37,13 +52,16 @@ class NamedListener(NamedTuple):
     tls: bool  # clients without TLS are refused
     host: str
     port: int
+    protocol: str = REMOTING
 
 
-def listeners_of(settings: Settings) -> tuple[NamedListener, ...]:
+def listeners_of(settings: Settings, *, any_protocol: bool = False) -> tuple[NamedListener, ...]:
     """Return the entries of the setting ``listeners``.
 
+    With *any_protocol*, the protocols are not checked: `gantrymq.broker.protocols` does that for a broker.
+
     Raises:
-        ConfigError: an entry is malformed, its protocol is unknown, or a name occurs twice or is ``default``.
+        ConfigError: an entry is malformed, its protocol is not remoting, or a name occurs twice or is ``default``.
     """
     found = []
     for name, text in named_entries(settings, LISTENERS_SETTING.key, _FORM):
@@ -51,12 +69,42 @@ def listeners_of(settings: Settings) -> tuple[NamedListener, ...]:
         try:
             if name == DEFAULT_LISTENER:
                 raise ValueError(f"{name} is the name of the main listener, which bindAddress and listenPort set")
-            if protocol not in _PROTOCOLS:
-                raise ValueError(f"{name}={text} has no known protocol")
-            found.append(NamedListener(name, _PROTOCOLS[protocol], *parse_address(address)))
+            found_protocol = _PROTOCOL.fullmatch(protocol)
+            if found_protocol is None:
+                raise ValueError(f"{name}={text} does not begin with a protocol")
+            word, tls = found_protocol.groups()
+            listener = NamedListener(name, tls is not None, *parse_address(address), word)
+            if word != REMOTING and not any_protocol:
+                raise ValueError(unknown_protocol(listener))
+            found.append(listener)
         except ValueError as problem:
             raise _problem(settings, LISTENERS_SETTING.key, str(problem), _FORM) from None
     return tuple(found)
+
+
+def unknown_protocol(listener: NamedListener, others: Iterable[str] = ()) -> str:
+    """Return the sentence about a protocol that is neither remoting nor one of *others*."""
+    known = ", ".join(f"{each}, {each}+tls" for each in (REMOTING, *others))
+    return f"{listener.name} has the protocol {listener.protocol}, and this server has only {known}"
+
+
+def optional_access(settings: Settings) -> frozenset[str]:
+    """Return the names of the listeners that serve requests without an account: the setting ``listenerAccess``.
+
+    Raises:
+        ConfigError: an entry is malformed, or names no listener.
+    """
+    known = [DEFAULT_LISTENER, *(each.name for each in listeners_of(settings, any_protocol=True))]
+    optional = set()
+    for name, text in named_entries(settings, LISTENER_ACCESS_SETTING.key, _ACCESS_FORM):
+        if name not in known:
+            problem = f"{name} is no listener; there is {', '.join(known)}"
+            raise _problem(settings, LISTENER_ACCESS_SETTING.key, problem, _ACCESS_FORM)
+        if text not in ("required", "optional"):
+            raise _problem(settings, LISTENER_ACCESS_SETTING.key, f"{name}={text} is unknown", _ACCESS_FORM)
+        if text == "optional":
+            optional.add(name)
+    return frozenset(optional)
 
 
 def named_entries(settings: Settings, key: str, form: str) -> Iterator[tuple[str, str]]:

@@ -44,6 +44,7 @@ class ProtocolKind(enum.Enum):
     TLS = "TLS"
     HTTP = "HTTP"
     HTTP2 = "HTTP/2"
+    OF_LISTENER = "of the listener"  # begins with the bytes given to `sniff`
     UNKNOWN = "unknown"
 
 
@@ -55,17 +56,18 @@ class Preamble(NamedTuple):
     rest: bytes  # bytes after the PROXY header
 
 
-def sniff(data: bytes, *, inside_tls: bool = False) -> Preamble | None:
+def sniff(data: bytes, *, inside_tls: bool = False, first: tuple[bytes, ...] = ()) -> Preamble | None:
     """Detect the protocol of a connection. Return None if more bytes are needed.
 
     Args:
         data: everything received so far.
         inside_tls: the bytes were decrypted; a PROXY header or TLS hello is not expected there.
+        first: bytes with which the clients of a listener's own protocol begin.
     Raises:
         RemoteProtocolError: a PROXY header is malformed or too long.
     """
     if inside_tls:
-        return _classify(data, None, inside_tls=True) if data else None
+        return _classify(data, None, first, inside_tls=True) if data else None
     peer = None
     if data.startswith(_V2[: len(data)]):
         found = _read_v2(data)
@@ -79,14 +81,19 @@ def sniff(data: bytes, *, inside_tls: bool = False) -> Preamble | None:
         peer, data = found
     if not data:
         return None
-    return _classify(data, peer)
+    return _classify(data, peer, first)
 
 
-def _classify(data: bytes, peer: tuple[str, int] | None, *, inside_tls: bool = False) -> Preamble | None:
-    first = data[0]
-    if first == 0:
+def _classify(
+    data: bytes, peer: tuple[str, int] | None, first: tuple[bytes, ...], *, inside_tls: bool = False
+) -> Preamble | None:
+    if data.startswith(first):
+        return Preamble(ProtocolKind.OF_LISTENER, peer, data)
+    if any(word.startswith(data) for word in first):
+        return None
+    if data[0] == 0:
         return Preamble(ProtocolKind.FRAMES, peer, data)
-    if first == 0x16 and not inside_tls:
+    if data[0] == 0x16 and not inside_tls:
         return Preamble(ProtocolKind.TLS, peer, data)
     if data.startswith(_HTTP2):
         return Preamble(ProtocolKind.HTTP2, peer, data)

@@ -1,4 +1,4 @@
-"""Requests from a broker to its clients: 40, 220, 221, 307, 309, 39 and 326.
+"""Requests from a broker to its clients: 40, 220, 221, 307, 309, 39, 326 and 200073.
 
 Source: apache/rocketmq broker/.../client/net/Broker2Client.java, broker/.../processor/ReplyMessageProcessor.java
 (pushReplyMessage), remoting/.../protocol/header/ReplyMessageRequestHeader.java.
@@ -10,7 +10,14 @@ from collections.abc import Mapping
 
 from gantrymq.loose_json import Entries, Items, ObjectKey, dumps_in_slices
 from gantrymq.model.hosts import host_text
-from gantrymq.model.pushes import ClientAnswer, DirectConsumption, OffsetReset, PushedReply, TransactionCheck
+from gantrymq.model.pushes import (
+    ClientAnswer,
+    DirectConsumption,
+    LiteUnsubscription,
+    OffsetReset,
+    PushedReply,
+    TransactionCheck,
+)
 from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
@@ -100,6 +107,11 @@ class ClientPushes(Channel):
         ext = {"topic": topic, "group": group}
         return await self._asked(request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext), timeout_s)
 
+    def lite_unsubscribed(self, news: LiteUnsubscription) -> None:
+        """Send the one-way request 200073."""
+        fields = {"liteTopic": news.lite_topic, "consumerGroup": news.group, "clientId": news.client_id}
+        self.oneway(request(RequestCode.NOTIFY_UNSUBSCRIBE_LITE, fields, oneway=True))
+
     async def _asked(self, command: Command, timeout_s: float) -> ClientAnswer:
         answer = await self.call(command, timeout_s)
         return ClientAnswer(answer.code, answer.remark, answer.ext, answer.body)
@@ -108,7 +120,7 @@ class ClientPushes(Channel):
 def check_command(check: TransactionCheck) -> Command:
     """Return request 39."""
     fields = {
-        "topic": check.topic,
+        "topic": check.half_topic,
         "tranStateTableOffset": str(check.half_queue_offset),
         "commitLogOffset": str(check.half_log_offset),
         "msgId": check.transaction_id,

@@ -19,13 +19,15 @@ Source of the names: apache/rocketmq remoting/.../protocol/header/SendMessageReq
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from gantrymq import speedups, strict_json
+from gantrymq.model.access import is_signature
 from gantrymq.remoting.codes import SERIALIZE_JSON, LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import Frame
-from gantrymq.remoting.signatures import SIGNATURE
+from gantrymq.remoting.signatures import SIGNATURE, UNIQUE_QUERY_UNSIGNED, SignedRequest
 
 MAX_HEADER_BYTES: Final = 4096  # a longer one is decoded as a plain `Command`, to limit the size of caches
 
@@ -112,6 +114,20 @@ def _read(frame: Frame) -> Command:
     except TypeError:  # half of a surrogate pair, or a number of more than 64 bits
         return command
     return SendCommand(command, frame.header, alike, queue_id, int(born), unique_id.encode())
+
+
+_read_signed = None if speedups.compiled is None else speedups.compiled.read_signed  # None for unusual spelling
+
+
+def is_signed(send: SendCommand, secrets: Sequence[bytes]) -> bool:
+    """Return whether a send request is signed with one of *secrets*."""
+    if _read_signed is not None:
+        signed = _read_signed(send.header, send.body, send.version <= UNIQUE_QUERY_UNSIGNED)
+        if signed is not None:
+            signature, content = signed
+            return is_signature(signature, content, secrets)
+    credentials = SignedRequest(send)
+    return is_signature(credentials.signature, credentials.signed_content(), secrets)
 
 
 _read_plain = (

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Any, Protocol
 
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import format_address
@@ -17,14 +18,40 @@ from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.connection import Connection, RequestHandler
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.listeners import DEFAULT_LISTENER, LISTENERS_SETTING, NamedListener
+from gantrymq.remoting.listeners import DEFAULT_LISTENER, LISTENERS_SETTING, REMOTING, NamedListener
 from gantrymq.world import Listener, World
 
 log = logging.getLogger("gantrymq.remoting")
 
 
+class OpenConnection(Protocol):
+    """A connection that a server holds, counts and closes: a `Connection`, or one of a listener's other protocol."""
+
+    @property
+    def address(self) -> str:
+        """Address of the peer as ``host:port``."""
+
+    def on_close(self, callback: Callable[[Any], None]) -> None:
+        """Call *callback* with the connection when it is closed."""
+
+    def pause_reading(self) -> None:
+        """Read nothing before `resume_reading`."""
+
+    def resume_reading(self) -> None:
+        """Start to read."""
+
+    def close(self) -> None:
+        """Close the connection after writing buffered data."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+
 class RemotingServer:
-    """Accepts connections and passes their requests to *handler*. The limits apply to all ports together."""
+    """Accepts connections and passes their requests to *handler*.
+
+    The limits apply to all ports together, also to those with another protocol, whose connections call `opened`.
+    """
 
     def __init__(
         self,
@@ -44,13 +71,13 @@ class RemotingServer:
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
         self._busy_poll = BusyPoll(world, self.limits.busy_poll_s) if self.limits.busy_poll_s else None
         self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes, world.clock.monotonic)
-        self._connections: dict[Connection, None] = {}  # in the order of arrival
-        self._listeners: list[Listener] = []
+        self._connections: dict[OpenConnection, None] = {}  # in the order of arrival
+        self._listeners: list[tuple[str, Listener]] = []  # with their names
         self._held = False
         self._emptied: asyncio.Event | None = None
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[OpenConnection]:
         """The open connections, oldest first."""
         return list(self._connections)
 
@@ -62,7 +89,7 @@ class RemotingServer:
     @property
     def address(self) -> tuple[str, int] | None:
         """Host and port of the first listener; None before `start` and after `stop`."""
-        return self._listeners[0].address if self._listeners else None
+        return self._listeners[0][1].address if self._listeners else None
 
     async def start(
         self,
@@ -72,6 +99,7 @@ class RemotingServer:
         held: bool = False,
         listener: str = DEFAULT_LISTENER,
         admission: Admission | None = None,
+        connect: Callable[[], asyncio.Protocol] | None = None,
     ) -> tuple[str, int]:
         """Listen and return the address, with the actual port if *port* is 0. May be called for several ports.
 
@@ -80,14 +108,15 @@ class RemotingServer:
         Args:
             listener: name of the listener, which its connections have.
             admission: its rules; None: those of the server.
+            connect: returns the object for a connection of another protocol, which calls `opened`.
 
         Raises:
             OSError: the port is taken or the address is not of this host.
         """
         self._held = held
-        connect = partial(self._connect, listener, admission or self._admission)
+        connect = connect or partial(self._connect, listener, admission or self._admission)
         opened = await self._world.network.listen(host, port, connect)
-        self._listeners.append(opened)
+        self._listeners.append((listener, opened))
         return opened.address
 
     def release(self) -> None:
@@ -96,6 +125,12 @@ class RemotingServer:
         for connection in self.connections:
             connection.resume_reading()
 
+    async def stop_listening(self, names: Collection[str]) -> None:
+        """Accept no more connections on the listeners *names*; the open ones continue."""
+        for name, listener in self._listeners:
+            if name in names:
+                await listener.close()
+
     async def stop(self, grace_s: float = 1.0) -> None:
         """Stop accepting, close all connections after writing buffered data, and wait until they are closed.
 
@@ -103,7 +138,7 @@ class RemotingServer:
             grace_s: seconds after which the remaining connections are aborted.
         """
         while self._listeners:
-            await self._listeners.pop().close()
+            await self._listeners.pop()[1].close()
         if not self._connections:
             return
         self._emptied = asyncio.Event()
@@ -125,14 +160,15 @@ class RemotingServer:
             self._unfinished,
             self._unwritten,
             sniffing=True,
-            opened=self._opened,
+            opened=self.opened,
             admission=admission,
             busy_poll=self._busy_poll,
         )
         connection.listener = listener
         return connection
 
-    def _opened(self, connection: Connection) -> bool:
+    def opened(self, connection: OpenConnection) -> bool:
+        """Count a new connection. Return False if it must be closed because there are too many."""
         if len(self._connections) >= self.limits.max_connections:
             log.warning(
                 "%s: %s refused: %d connections are open, which is the limit",
@@ -147,25 +183,37 @@ class RemotingServer:
             connection.pause_reading()
         return True
 
-    def _closed(self, connection: Connection) -> None:
+    def _closed(self, connection: OpenConnection) -> None:
         self._connections.pop(connection, None)
         if self._emptied is not None and not self._connections:
             self._emptied.set()
 
 
 async def open_listeners(
-    server: RemotingServer, listeners: Sequence[NamedListener], admission: Admission, *, held: bool
+    server: RemotingServer,
+    listeners: Sequence[NamedListener],
+    admission: Admission,
+    *,
+    held: bool,
+    others: Mapping[str, Callable[[], asyncio.Protocol]] | None = None,
 ) -> dict[str, tuple[str, int]]:
     """Open *listeners* besides the main one of *server*. Return their addresses by name.
+
+    Args:
+        server, listeners, held: see `RemotingServer.start`.
+        admission: rules of the listeners of the remoting protocol.
+        others: what creates the connections of other protocols, by name of the listener.
 
     Raises:
         ConfigError: one cannot be opened, or requires TLS, which the server does not have; all are closed again.
     """
-    opened = {}
+    opened, connect = {}, others or {}
     try:
-        for name, tls, host, port in listeners:
-            rules = admission.requiring_tls(name) if tls else None
-            opened[name] = await server.start(host, port, held=held, listener=name, admission=rules)
+        for name, tls, host, port, protocol in listeners:
+            rules = admission.requiring_tls(name) if tls and protocol == REMOTING else None
+            opened[name] = await server.start(
+                host, port, held=held, listener=name, admission=rules, connect=connect.get(name)
+            )
     except OSError as error:
         await server.stop()
         advice = (

@@ -37,6 +37,26 @@ class HandlerRegistry(Protocol):
         """Serve *code*. Raises PluginConflict if another plugin already serves it."""
 
 
+class ServerAccess(Protocol):
+    """Access control of a server that is no broker."""
+
+    async def start(self) -> None:
+        """Begin, before the first request is served. Raises GantryError if the server must not start."""
+
+    async def stop(self) -> None:
+        """End, after the last request was served."""
+
+    def admitted(self, asked: Command, connection: Connection, rule: AccessRule) -> bool:
+        """Check that the sender of a request may do what *rule* returns.
+
+        False if the sender is not identified yet: pass this request and the later ones to ``connection.hold``, which
+        passes them to the handler again.
+
+        Raises:
+            GantryError: the request is refused.
+        """
+
+
 def in_operation(asked: Command) -> Sequence[Requirement]:
     """Require nothing here: the operation checks the principal, or every authenticated client may send the request."""
     return ()

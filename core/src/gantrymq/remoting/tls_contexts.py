@@ -10,7 +10,8 @@ certificate (optional).
 from __future__ import annotations
 
 import ssl
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
 import attrs
 
@@ -18,6 +19,10 @@ from gantrymq.errors import ConfigError
 from gantrymq.remoting.tls_transport import tls_error_text
 
 ClientAuth = Literal["none", "optional", "require"]
+
+# gRPC clients disconnect if h2 is not selected; with h2 they receive the reason that this is the wrong port.
+# Clients of RocketMQ's remoting do not use ALPN.
+REMOTING_ALPN: Final = ("http/1.1", "h2")
 
 
 @attrs.frozen(kw_only=True)
@@ -52,22 +57,24 @@ class TlsClient:
         return context
 
 
-def server_context(need: ClientAuth, auth_client: bool, trust_cert_path: str) -> ssl.SSLContext:
+def server_context(
+    need: ClientAuth, auth_client: bool, trust_cert_path: str, alpn: Sequence[str] = REMOTING_ALPN
+) -> ssl.SSLContext:
     """Return the context of a server, without its certificate, which `load_chain` adds.
 
     Args:
         need: whether client certificates are requested.
         auth_client: whether client certificates are verified.
         trust_cert_path: authorities that sign client certificates; empty means the system's.
+        alpn: protocols to select if a client offers one of them, the preferred one first.
 
     Raises:
         ConfigError: the authorities cannot be read, or certificates are required and not verified.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # gRPC clients disconnect if h2 is not selected; with h2 they receive the reason that this is the wrong port.
-    # Clients of RocketMQ's remoting do not use ALPN.
-    context.set_alpn_protocols(["http/1.1", "h2"])
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
     if need == "require" and not auth_client:
         raise ConfigError(
             "tls.server.need.client.auth=require: clients' certificates are always verified here; set "

@@ -32,6 +32,8 @@ class FileStat(NamedTuple):
     modified_ms: int
     is_dir: bool
     mode: int  # permission bits, such as 0o640
+    is_own: bool = True  # it belongs to the user of this process
+    is_link: bool = False  # the path is a symbolic link; the other values are those of its target
 
 
 class DiskUsage(NamedTuple):
@@ -151,9 +153,10 @@ class FileTree(FileReader, Protocol):
     def make_dirs(self, path: Path) -> None:
         """Create the folder and its parents, if missing."""
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, mode: int | None = None) -> None:
         """Write *data* under a temporary name, sync it, rename it over *path* and sync the folder.
 
+        *mode* is the new file's permission bits, such as 0o600 for secrets; None for those of any new file.
         The temporary name is *path* with ``.tmp`` appended, as in RocketMQ; the next call overwrites a leftover of an
         interrupted one. On an error *path* is unchanged. The folder must exist.
         """

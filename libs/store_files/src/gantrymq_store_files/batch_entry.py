@@ -17,11 +17,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-__all__ = ["BATCH_ENTRY", "BATCH_ENTRY_BYTES", "BatchQueueEntry", "pack_batch_entry", "read_batch_entry"]
-
 BATCH_ENTRY = struct.Struct(">qiqqqhii")
 BATCH_ENTRY_BYTES = 46
-NOT_COMPACTED = -1
+_NOT_COMPACTED = -1
 
 
 class BatchQueueEntry(NamedTuple):
@@ -33,7 +31,7 @@ class BatchQueueEntry(NamedTuple):
     store_timestamp: int  # ms
     base_offset: int  # queue offset of the first message
     messages: int  # 1 to 32767
-    compacted_offset: int = NOT_COMPACTED
+    compacted_offset: int = _NOT_COMPACTED
     reserved: int = 0
 
     @property
@@ -64,4 +62,4 @@ def pack_batch_entry(
     log_offset: int, size: int, tags_code: int, store_timestamp: int, base_offset: int, messages: int
 ) -> bytes:
     """Return the bytes of one entry, without compacted offset."""
-    return BATCH_ENTRY.pack(log_offset, size, tags_code, store_timestamp, base_offset, messages, NOT_COMPACTED, 0)
+    return BATCH_ENTRY.pack(log_offset, size, tags_code, store_timestamp, base_offset, messages, _NOT_COMPACTED, 0)

@@ -15,8 +15,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-__all__ = ["BLANK_BYTES", "MAGIC_BLANK", "encode_blank", "fits", "last_nonzero", "without_zeros"]
-
 MAGIC_BLANK = 0xCBD43194
 BLANK_BYTES = 8
 _BLANK = struct.Struct(">iI")

@@ -37,17 +37,6 @@ from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
-__all__ = [
-    "HEAD_BYTES",
-    "CheckResult",
-    "LogContent",
-    "check_bytes",
-    "head_is_sound",
-    "properties_problem",
-    "sound_records",
-    "verified_queue_offset",
-]
-
 _START = struct.Struct(">iI")
 _PLAIN_HEAD = struct.Struct(">iII8xqqi44xi")  # the fields of HEAD_V4 needed to check a plain record
 _HEAD_V4_BYTES = HEAD_V4.size

@@ -14,8 +14,6 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-__all__ = ["CHECKPOINT_BYTES", "RECOVERY_MARGIN_MS", "Checkpoint", "decode_checkpoint", "encode_checkpoint"]
-
 CHECKPOINT_BYTES = 4096
 RECOVERY_MARGIN_MS = 3000
 _FIELDS = struct.Struct(">qqqqq")

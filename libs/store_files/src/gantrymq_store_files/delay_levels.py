@@ -23,8 +23,6 @@ from gantrymq.errors import ConfigError, FormatError
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.world.files import FileReader
 
-__all__ = ["DELAY_LEVELS", "DelayLevels", "read_delay_levels"]
-
 DELAY_LEVELS = "delayLevels.json"  # in the store's folder
 
 

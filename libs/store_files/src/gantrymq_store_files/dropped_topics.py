@@ -15,8 +15,6 @@ import json
 
 from gantrymq.errors import FormatError
 
-__all__ = ["DROPPED_TOPICS", "pack_dropped_topic", "read_dropped_topics"]
-
 DROPPED_TOPICS = "droppedTopics.json"  # in the store's folder
 
 

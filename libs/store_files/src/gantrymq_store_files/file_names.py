@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["NAME_DIGITS", "Piece", "file_name", "file_start", "pieces"]
-
 NAME_DIGITS = 20
 
 

@@ -17,8 +17,6 @@ from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.formats.record import MIN_RECORD_BYTES, RecordView, encode_record
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
-__all__ = ["FILLER_TOPIC", "MIN_FILLER_BYTES", "fillers", "is_filler"]
-
 FILLER_TOPIC = "#"
 MIN_FILLER_BYTES = MIN_RECORD_BYTES + len(FILLER_TOPIC)  # the shortest record, because each has a topic
 MAX_FILLER_BYTES = 1024 * 1024

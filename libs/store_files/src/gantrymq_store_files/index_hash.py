@@ -17,8 +17,6 @@ from gantrymq.model import properties as property_text
 from gantrymq.model.java import hash_units, utf16_units
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
-__all__ = ["forget_topics", "hash_entries", "index_hash", "index_hashes", "index_keys", "tag_hashes"]
-
 _UNIQUE, _KEYS, _TAGS = (
     f"{name}\x01".encode() for name in (property_text.UNIQ_KEY, property_text.KEYS, property_text.TAGS)
 )

@@ -18,8 +18,6 @@ from typing import NamedTuple
 from gantrymq import speedups
 from gantrymq_store_files.index import ENTRY, SLOT_BYTES, IndexHeader, IndexLayout, entry_seconds
 
-__all__ = ["PAGE_SLOTS", "IndexTable", "Put", "SlotRun"]
-
 PAGE_SLOTS = 1024  # slots that are written together: 4 KiB
 
 

@@ -23,9 +23,7 @@ from gantrymq.formats.tags_code import tags_code_of
 from gantrymq_store_files.log_source import LogSource
 from gantrymq_store_files.log_walk import LogDamage, LogWalk
 
-__all__ = ["LogEntries", "entry_of"]
-
-MOST_RECORDS = 1024  # per batch
+_MOST_RECORDS = 1024  # per batch
 CHUNK_BYTES = 1024 * 1024  # per read: fits the processor's caches until its entries are built
 
 
@@ -41,6 +39,7 @@ class LogEntries:
         delay_levels_ms: Sequence[int],
         check_crc: bool = True,
         trust_zeros: bool = False,
+        chunk_bytes: int | None = None,
     ) -> None:
         """Nothing is read yet.
 
@@ -52,12 +51,14 @@ class LogEntries:
             delay_levels_ms: durations by delay level, for the tags codes of delayed messages.
             check_crc: whether to check bodies.
             trust_zeros: zeros in place of a record end the log; nothing after them is read.
+            chunk_bytes: how much of the log is read at a time; `CHUNK_BYTES` if None.
         """
         self.position = start  # after the last result
         self.records = 0
         self.last_timestamp = 0  # ms, store time of the newest record; see `LogWalk.last_timestamp`
         self.last = (-1, 0)  # log offset and size of the newest record
         self._delay_levels_ms = delay_levels_ms
+        self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._walk = LogWalk(
             source,
             start,
@@ -65,7 +66,7 @@ class LogEntries:
             check_crc=check_crc,
             check_beyond_end=False,
             trust_zeros=trust_zeros,
-            chunk_bytes=CHUNK_BYTES,
+            chunk_bytes=self._chunk_bytes,
         )
 
     @property
@@ -91,8 +92,8 @@ class LogEntries:
                 yield found
                 continue
             batch.append(entry_of(found, self._delay_levels_ms))
-            batch += self._walk.take_plain(MOST_RECORDS - len(batch))
-            if len(batch) >= MOST_RECORDS or self._walk.position - begun >= CHUNK_BYTES:
+            batch += self._walk.take_plain(_MOST_RECORDS - len(batch))
+            if len(batch) >= _MOST_RECORDS or self._walk.position - begun >= self._chunk_bytes:
                 yield self._finish_batch(batch)
                 batch, begun = [], self.position
         if batch:

@@ -15,8 +15,6 @@ from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
 from gantrymq_store_files.check import CheckResult, LogContent, check_bytes
 from gantrymq_store_files.record_crc import record_crc_matches
 
-__all__ = ["FileRanges", "LogSource", "Window", "check_offset", "check_window"]
-
 Window = Callable[[int, int], memoryview]  # (log offset, length) to at least *length* bytes
 _HEAD = struct.Struct(">iI")
 

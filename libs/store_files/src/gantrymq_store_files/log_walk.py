@@ -33,10 +33,8 @@ from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.log_source import LogSource, check_window
 from gantrymq_store_files.plain_entries import plain_entries
 
-__all__ = ["LogDamage", "LogWalk", "align", "scan"]
-
 CHUNK_BYTES = 4 * 1024 * 1024
-WINDOW_BYTES = 1024 * 1024
+_WINDOW_BYTES = 1024 * 1024
 _HEAD = struct.Struct(">iI")
 _LOG_OFFSET_AT = 28
 _MAGICS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
@@ -124,7 +122,7 @@ class LogWalk:
         if start is None:
             return memoryview(b"")
         file_end = start + self._source.file_bytes
-        return self._window(self.position, min(WINDOW_BYTES, file_end - self.position), file_end)
+        return self._window(self.position, min(_WINDOW_BYTES, file_end - self.position), file_end)
 
     def skip(self, size: int, timestamp: int, before: int = 0) -> None:
         """Advance past *size* bytes of sound records that were processed by the caller.

@@ -19,8 +19,6 @@ from gantrymq.model.properties import TAGS
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START
 
-__all__ = ["plain_entries"]
-
 _HEAD_BYTES = HEAD_V4.size
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _SMALL_BYTES = 16 * 1024  # up to this size, copying is faster than a memoryview

@@ -5,8 +5,6 @@ from __future__ import annotations
 from gantrymq.formats.record import encode_record
 from gantrymq.interfaces import PutResult, PutStatus, StoreMessage
 
-__all__ = ["encode_message", "problem_in_group", "refused", "stored_at"]
-
 
 def encode_message(
     message: StoreMessage, properties: bytes, queue_offset: int, log_offset: int, stored_ms: int

@@ -18,8 +18,6 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-__all__ = ["ENTRY", "ENTRY_BYTES", "PRE_BLANK", "QueueEntry", "is_ext_address", "is_pre_blank", "read_entry"]
-
 ENTRY = struct.Struct(">qiq")
 ENTRY_BYTES = 20
 PRE_BLANK = ENTRY.pack(0, 0x7FFFFFFF, 0)

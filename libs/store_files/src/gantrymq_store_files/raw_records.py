@@ -13,8 +13,6 @@ from gantrymq_store_files.log_entries import entry_of
 from gantrymq_store_files.log_source import check_window
 from gantrymq_store_files.plain_entries import plain_entries
 
-__all__ = ["RawRecords", "mismatch", "read_raw_records"]
-
 _NO_END = 1 << 62
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from zlib import crc32
 
-__all__ = ["CRC_TAIL_BYTES", "CRC_TAIL_START", "crc_tail", "record_crc_matches"]
-
 CRC_TAIL_BYTES = 20
 CRC_TAIL_START = b"__CRC32#\x01"
 

@@ -22,15 +22,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-__all__ = [
-    "TIMER_CHECKPOINT_BYTES",
-    "TIMER_CHECKPOINT_FIELDS_BYTES",
-    "TimerCheckpoint",
-    "decode_timer_checkpoint",
-    "encode_timer_checkpoint",
-]
-
-TIMER_CHECKPOINT_BYTES = 4096
+_TIMER_CHECKPOINT_BYTES = 4096
 _FIELDS = struct.Struct(">7q")
 TIMER_CHECKPOINT_FIELDS_BYTES = _FIELDS.size
 _OWN = struct.Struct(">5q")
@@ -70,7 +62,7 @@ def decode_timer_checkpoint(data: bytes) -> TimerCheckpoint | None:
 
 def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
     """Return the whole file, 4096 bytes; request 60 is answered with its first 56."""
-    data = bytearray(TIMER_CHECKPOINT_BYTES)
+    data = bytearray(_TIMER_CHECKPOINT_BYTES)
     _FIELDS.pack_into(data, 0, *checkpoint[:7])
     if checkpoint.delivered_from >= 0:
         own = checkpoint.read_time_ms, checkpoint.queue_offset, checkpoint.delivered_from, checkpoint.in_slots

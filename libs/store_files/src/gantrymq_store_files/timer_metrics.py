@@ -15,8 +15,6 @@ import attrs
 from gantrymq.errors import FormatError
 from gantrymq.model.data_version import DataVersion
 
-__all__ = ["TimerMetrics", "TopicCount"]
-
 
 @attrs.define
 class TopicCount:

@@ -17,8 +17,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["SLOTS", "SLOT_BYTES", "WHEEL_BYTES", "Slot", "decode_slot", "encode_slot", "slot_position", "slots_of"]
-
 SLOTS = 7 * 24 * 3600 * 2
 _SLOT = struct.Struct(">qqqii")
 SLOT_BYTES = _SLOT.size

@@ -16,7 +16,7 @@ import attrs
 
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.client import Client, Producer, PullStatus, Reader, SendResult
+from gantrymq.client import Client, Credentials, Producer, PullStatus, Reader, SendResult
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.config import Settings, Value, free_port_keys
 from gantrymq.errors import ConfigError, NoRoute
@@ -31,6 +31,7 @@ from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import World
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
+from gantrymq_testing.accounts import OWN, SETTINGS, Users, credentials_of, write_users
 
 LOOPBACK = "127.0.0.1"
 PREFERRED_STORES = ("memory", "mmap")
@@ -73,6 +74,7 @@ class Cluster:
         root: Path,
         settings: Mapping[str, Value] | None = None,
         plugins: Iterable[GivenPlugin] = (),
+        users: Users | None = None,
     ) -> None:
         """Prepare the servers without opening anything.
 
@@ -81,6 +83,7 @@ class Cluster:
             root: folder for the store (``store``) and the name server's files (``namesrv``).
             settings: of the broker, overriding the defaults for tests; ``plugins`` selects among the installed ones.
             plugins: modules or objects with hooks that are not installed, or pairs of a name and one.
+            users: with these, the broker controls access; see `gantrymq_testing.accounts`.
 
         Raises:
             ConfigError: an undeclared setting, or an invalid value.
@@ -88,7 +91,8 @@ class Cluster:
         """
         self.world = world
         self.root = root
-        given = dict(settings or {})
+        given = {**(SETTINGS if users is not None else {}), **(settings or {})}
+        self._users = users
         loaded = load_plugins(str(given.get("plugins", "")), reserved=SCHEMA, extra=map(named, plugins))
         self._watcher = Watcher()
         self.plugins = attrs.evolve(loaded, services=(*loaded.services, self._watcher))
@@ -139,6 +143,9 @@ class Cluster:
         self.namesrv = format_address(*await name_server.start())
         self._name_server = name_server
         self.settings.set("namesrvAddr", self.namesrv, SOURCE)
+        config = self.root / "store" / "config"
+        if self._users is not None and self.world.files.stat(config / "users.json") is None:
+            write_users(self.world.files, config, self._users)
         try:
             self._broker = BrokerServer(self.world, self.settings, self.plugins)
             return await self._broker.start()
@@ -173,16 +180,31 @@ class Cluster:
         await self.stop()
         return await self._start(*ports)
 
+    def client(self) -> Client:
+        """Return a client of this world, which may do everything; not started."""
+        return Client(self.namesrv, world=self.world, credentials=self.own_credentials)
+
+    @property
+    def own_credentials(self) -> Credentials | None:
+        """The account of the cluster's own clients; None without users."""
+        return None if self._users is None else credentials_of(OWN)
+
+    def credentials(self, user: str) -> Credentials:
+        """Return the account of one of the users. Raises KeyError if there is no such user."""
+        if user not in (self._users or {}):
+            raise KeyError(f"the cluster was started without user {user}")
+        return credentials_of(user)
+
     @asynccontextmanager
     async def producer(self, group: str = "testing_producer", **options: Any) -> AsyncIterator[Producer]:
         """Provide a producer with a client of its own; *options* as for `Client.producer`."""
-        async with Client(self.namesrv, world=self.world) as client:
+        async with self.client() as client:
             yield client.producer(group, **options)
 
     @asynccontextmanager
     async def consumer(self, group: str = "testing_consumer", **options: Any) -> AsyncIterator[Reader]:
         """Provide a reader with a client of its own; *options* as for `Client.reader`."""
-        async with Client(self.namesrv, world=self.world) as client:
+        async with self.client() as client:
             yield client.reader(group=group, **options)
 
     async def create_topic(self, name: str, queues: int = 4) -> None:
@@ -193,7 +215,7 @@ class Cluster:
         """
         self.broker.topics.put(TopicConfig(name, read_queues=queues, write_queues=queues))
         deadline = self.world.clock.monotonic() + ROUTE_S
-        async with Client(self.namesrv, world=self.world) as client, client.admin as admin:
+        async with self.client() as client, client.admin as admin:
             while True:
                 try:
                     await admin.route(name)
@@ -211,7 +233,7 @@ class Cluster:
             SendFailed: no attempt succeeded; and the other errors of `Producer.send`.
         """
         if self._client is None:
-            self._client = Client(self.namesrv, world=self.world)
+            self._client = self.client()
             await self._client.start()
         return await self._client.producer("testing_sender").send(Message(topic, body, **more))
 

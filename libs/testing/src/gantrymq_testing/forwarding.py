@@ -95,9 +95,9 @@ class ForwardingFiles:
             length=length,
         )
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, mode: int | None = None) -> None:
         """As `Files.replace`."""
-        self.around("replace", path, lambda: self._inner.replace(path, data), length=len(data))
+        self.around("replace", path, lambda: self._inner.replace(path, data, mode), length=len(data))
 
     def rename(self, old: Path, new: Path) -> None:
         """As `Files.rename`."""

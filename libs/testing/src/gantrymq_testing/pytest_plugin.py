@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     from gantrymq_testing.running_broker import RunningBroker
 
-MARK = "gantrymq(settings=None, plugins=()): settings of the fixture gantrymq_broker and plugins handed to it"
+MARK = (
+    "gantrymq(settings=None, plugins=(), users=None): settings of the fixture gantrymq_broker, plugins handed to it, "
+    "and users, with which it controls access"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,14 +37,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def gantrymq_broker_factory(tmp_path: Path) -> Iterator[Callable[..., RunningBroker]]:
     """Start brokers, each with its own name server and folder; all are stopped after the test.
 
-    Call it with *settings* (of the broker) and *plugins* (modules or objects with hooks, or pairs of name and one).
+    Call it with *settings* (of the broker), *plugins* (modules or objects with hooks, or pairs of name and one), and
+    *users* (names with their rights, `gantrymq_testing.accounts`), with which it controls access.
     """
     from gantrymq_testing.running_broker import RunningBroker
 
     started: list[RunningBroker] = []
 
-    def start(settings: Mapping[str, Any] | None = None, plugins: Iterable[Any] = ()) -> RunningBroker:
-        running = RunningBroker(tmp_path / f"gantrymq-{len(started)}", settings, plugins)
+    def start(
+        settings: Mapping[str, Any] | None = None,
+        plugins: Iterable[Any] = (),
+        users: Mapping[str, Any] | None = None,
+    ) -> RunningBroker:
+        running = RunningBroker(tmp_path / f"gantrymq-{len(started)}", settings, plugins, users)
         started.append(running)
         running.start()
         return running
@@ -57,7 +65,7 @@ def gantrymq_broker_factory(tmp_path: Path) -> Iterator[Callable[..., RunningBro
 def gantrymq_broker(
     request: pytest.FixtureRequest, gantrymq_broker_factory: Callable[..., RunningBroker]
 ) -> RunningBroker:
-    """A running name server and broker in this process; the marker ``gantrymq`` gives settings and plugins."""
+    """A running name server and broker in this process; the marker ``gantrymq`` gives settings, plugins and users."""
     mark = request.node.get_closest_marker("gantrymq")
     return gantrymq_broker_factory(**(mark.kwargs if mark is not None else {}))
 
@@ -66,7 +74,8 @@ def gantrymq_broker(
 def gantrymq_simulation() -> Callable[..., Any]:
     """Run an async function with a name server and a broker on a virtual clock.
 
-    ``gantrymq_simulation(work, seed=1, settings=None, plugins=())`` calls ``work(cluster)`` and returns its result.
+    ``gantrymq_simulation(work, seed=1, settings=None, plugins=(), users=None)`` calls ``work(cluster)`` and returns its
+    result.
     """
     from gantrymq_testing.simulation import simulate_cluster
 

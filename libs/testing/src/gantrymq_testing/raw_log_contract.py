@@ -33,8 +33,6 @@ from gantrymq.world import World
 from gantrymq_testing.simulated import SimulatedLoop, SimulatedProcess, simulate
 from gantrymq_testing.store_contract_bench import START_MS, StandingClock, StoreBench, StoreCases, bodies, message
 
-__all__ = ["DurableRawLogContract", "RawLogContract"]
-
 CHUNK_BYTES = 700  # per read: records are cut in pieces
 TOPICS = ("A", "B", "%RETRY%group", SCHEDULE_TOPIC)
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from gantrymq.client import Client, Producer, Reader, SendResult
+from gantrymq.client import Client, Credentials, Producer, Reader, SendResult
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.config import Settings, Value
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world.real import real_world
+from gantrymq_testing.accounts import Users
 from gantrymq_testing.cluster import WAIT_S, Cluster, GivenPlugin
 
 T = TypeVar("T")
@@ -32,10 +33,14 @@ class RunningBroker:
     """The value of the fixture ``gantrymq_broker``; as a context manager it starts and stops."""
 
     def __init__(
-        self, root: Path, settings: Mapping[str, Value] | None = None, plugins: Iterable[GivenPlugin] = ()
+        self,
+        root: Path,
+        settings: Mapping[str, Value] | None = None,
+        plugins: Iterable[GivenPlugin] = (),
+        users: Users | None = None,
     ) -> None:
         """Prepare a `Cluster` in the real world. Raises ConfigError and PluginError as `Cluster` does."""
-        self.cluster = Cluster(real_world(), root, settings, plugins)
+        self.cluster = Cluster(real_world(), root, settings, plugins, users)
         self.start_ms = 0.0  # time from `start` until requests were accepted
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -49,6 +54,10 @@ class RunningBroker:
     def broker_address(self) -> str:
         """``host:port`` of the broker."""
         return self.cluster.broker_address
+
+    def credentials(self, user: str) -> Credentials:
+        """Return the account of one of the users. Raises KeyError if there is no such user."""
+        return self.cluster.credentials(user)
 
     @property
     def settings(self) -> Settings:
@@ -136,13 +145,13 @@ class RunningBroker:
     @asynccontextmanager
     async def producer(self, group: str = "testing_producer", **options: Any) -> AsyncIterator[Producer]:
         """Provide a producer in the caller's own loop, with a client of its own; *options* as for `Client.producer`."""
-        async with Client(self.namesrv) as client:
+        async with Client(self.namesrv, credentials=self.cluster.own_credentials) as client:
             yield client.producer(group, **options)
 
     @asynccontextmanager
     async def consumer(self, group: str = "testing_consumer", **options: Any) -> AsyncIterator[Reader]:
         """Provide a reader in the caller's own loop, with a client of its own; *options* as for `Client.reader`."""
-        async with Client(self.namesrv) as client:
+        async with Client(self.namesrv, credentials=self.cluster.own_credentials) as client:
             yield client.reader(group=group, **options)
 
     def create_topic(self, name: str, queues: int = 4) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from gantrymq.config import Value
 from gantrymq.world import World
+from gantrymq_testing.accounts import Users
 from gantrymq_testing.cluster import Cluster, GivenPlugin
 from gantrymq_testing.simulated import simulate
 
@@ -22,6 +23,7 @@ def simulate_cluster(
     seed: int = 1,
     settings: Mapping[str, Value] | None = None,
     plugins: Iterable[GivenPlugin] = (),
+    users: Users | None = None,
     **more: Any,
 ) -> T:
     """Run ``work(cluster)`` with a started `Cluster` and return (or raise) its result.
@@ -31,6 +33,7 @@ def simulate_cluster(
         seed: determines every random choice of the world.
         settings: as for `Cluster`.
         plugins: as for `Cluster`.
+        users: as for `Cluster`.
         more: passed to `gantrymq_testing.simulated.simulate` (trace, delivery, capacity, limit_s).
 
     Raises:
@@ -39,7 +42,7 @@ def simulate_cluster(
     """
 
     async def main(world: World) -> T:
-        cluster = Cluster(world, ROOT, settings, plugins)
+        cluster = Cluster(world, ROOT, settings, plugins, users)
         await cluster.start()
         try:
             return await work(cluster)

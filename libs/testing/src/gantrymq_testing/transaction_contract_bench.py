@@ -142,7 +142,7 @@ class TransactionBench:
         """Wait until the broker has sent *wanted* checks, with continuing heartbeats."""
         waited = 0.0
         while sum(len(peer.asked) for peer in peers) < wanted:
-            assert waited < patience_s, f"nobody was asked about an undecided message within {patience_s:g} s"
+            assert waited < patience_s, f"no producer was asked about an undecided message within {patience_s:g} s"
             await self.clock.sleep(1)
             waited += 1
             for number, peer in enumerate(peers):

@@ -17,20 +17,23 @@ from typing import Final
 from gantrymq.broker.counted_plugins import CountFailure, logged_listener
 from gantrymq.errors import FilterFailed
 from gantrymq.interfaces import ClientChannel, DispatchEntry, MessageFilter, MessageStore
+from gantrymq.model.access import Principal
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock, Timer
+from gantrymq.world.clock import TimeSlices
 
 MAX_HOLDS: Final = 100_000  # RocketMQ's default limit of held pops (maxPopPollingSize); it has none for pulls
 MAX_HOLDS_OF_CONNECTION: Final = 10_000  # a Java consumer holds one pull per queue
+RECHECKED_AT_ONCE: Final = 500
 MAX_HOLD_S: Final = 600.0  # RocketMQ has no limit except for that of a 64-bit number of milliseconds
 
 
 class Hold:
     """One waiting pull."""
 
-    __slots__ = ("connection", "group", "lost", "match", "queue", "timer", "wake", "wanted")
+    __slots__ = ("connection", "group", "lost", "match", "principal", "queue", "timer", "wake", "wanted")
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Hold:
         wake: Callable[[], None],
         lost: Callable[[], object],
         group: str,
+        principal: Principal | None,
     ) -> None:
         self.queue = queue
         self.wanted = wanted  # queue offset
@@ -49,6 +53,7 @@ class Hold:
         self.wake = wake
         self.lost = lost
         self.group = group  # empty for a hold of a plugin
+        self.principal = principal
         self.timer: Timer | None = None
 
 
@@ -62,8 +67,21 @@ class HeldPulls:
         *,
         light: bool = False,
         failed: CountFailure = lambda kind, name: None,
+        most: int | None = None,
+        most_of_connection: int | None = None,
     ) -> None:
-        """*light*: messages may also arrive in light queues; *failed* counts exceptions of plugins."""
+        """Create it without holds.
+
+        Args:
+            store: the messages.
+            clock: for timeouts.
+            light: whether messages may also arrive in light queues.
+            failed: counts exceptions of plugins.
+            most: maximum number of holds; `MAX_HOLDS` if None.
+            most_of_connection: maximum number of holds of one connection; `MAX_HOLDS_OF_CONNECTION` if None.
+        """
+        self._most = MAX_HOLDS if most is None else most
+        self._most_of_connection = MAX_HOLDS_OF_CONNECTION if most_of_connection is None else most_of_connection
         self._light = light
         self._failed = failed
         self._store = store
@@ -106,6 +124,7 @@ class HeldPulls:
         wake: Callable[[], None],
         lost: Callable[[], object] = lambda: None,
         group: str = "",
+        principal: Principal | None = None,
     ) -> bool:
         """Call *wake* once: when a matching message with queue offset *wanted* or later arrives, or at the timeout.
 
@@ -116,9 +135,9 @@ class HeldPulls:
         """
         if self._closed or (connection is not None and connection.closed):
             return False
-        if self.count >= MAX_HOLDS or len(self._by_connection.get(connection, ())) >= MAX_HOLDS_OF_CONNECTION:
+        if self.count >= self._most or len(self._by_connection.get(connection, ())) >= self._most_of_connection:
             return False
-        hold = Hold(queue, wanted, match, connection, wake, lost, group)
+        hold = Hold(queue, wanted, match, connection, wake, lost, group, principal)
         self._by_topic.setdefault(queue.topic, {}).setdefault(queue.queue_id, {})[hold] = None
         if connection is not None:
             self._by_connection.setdefault(connection, set()).add(hold)
@@ -157,6 +176,15 @@ class HeldPulls:
         for holds in list(self._by_topic.get(topic, {}).values()):
             for hold in list(holds):
                 self._release(hold)
+
+    async def recheck(self, allowed: Callable[[Principal | None, str, str], bool]) -> None:
+        """Wake the pulls that are not *allowed* any more, by principal, group and topic; they get the refusal."""
+        slices = TimeSlices(self._clock, RECHECKED_AT_ONCE)
+        holds = [each for queues in self._by_topic.values() for holds in queues.values() for each in holds]
+        for hold in holds:
+            if hold.group and not allowed(hold.principal, hold.group, hold.queue.topic):
+                self._release(hold)
+            await slices.item_done()
 
     def connection_lost(self, connection: ClientChannel) -> None:
         """Remove the holds of a closed connection without a response."""

@@ -2,17 +2,22 @@
 
 An offset is clamped to the messages that exist: a commit before the first message of its queue counts from there, and
 the difference as deleted. Queues that a reduction of their number has hidden, and topics that a group has left, count
-as read, as nothing will be read from them.
+as read, as nothing will be read from them. So do the queues of a parent topic for its groups of lite topics, which read
+light queues.
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsumeStats).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.tables import Tables
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import Backlog, Bounds, GroupLag, MessageStore, QueueLag
+from gantrymq.model.group import lite_parent_of
+from gantrymq.model.light_queues import is_lite_queue_of
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.world.clock import Clock, TimeSlices
@@ -24,17 +29,31 @@ class GroupLags:
     def __init__(self, store: MessageStore, tables: Tables, clock: Clock) -> None:
         self._store = store
         self._topics, self._offsets, self._clients = tables.topics, tables.offsets, tables.clients
+        self._groups = tables.groups
         self._clock = clock
+        self._lite_subscriptions: Callable[[str], Collection[str]] | None = None
+
+    def read_lite(self, subscriptions: Callable[[str], Collection[str]] | None) -> None:
+        """Ask *subscriptions* for the light queues that a group is subscribed to; None: they are not known any more."""
+        self._lite_subscriptions = subscriptions
+
+    def lite_subscriptions(self, group: str) -> Collection[str] | None:
+        """Return the light queues that a group is subscribed to, None: not known here."""
+        return None if self._lite_subscriptions is None else self._lite_subscriptions(group)
 
     def follows(self, group: str, topic: str) -> bool:
         """Return False if the members of an online group do not subscribe to the topic."""
+        if parent := self._lite_parent(group):
+            return is_lite_queue_of(parent, topic)
         online = self._clients.consumer_group(group)
         return online is None or not online.subscriptions or topic in online.subscriptions
 
     def topics(self, group: str) -> list[str]:
         """Return the existing topics that a group reads."""
         online = self._clients.consumer_group(group)
-        subscribed = () if online is None else online.subscriptions
+        subscribed: Collection[str] = () if online is None else online.subscriptions
+        if self._lite_parent(group):
+            subscribed = self.lite_subscriptions(group) or ()
         return [
             topic
             for topic in dict.fromkeys((*self._offsets.topics_of(group), *subscribed))
@@ -65,6 +84,9 @@ class GroupLags:
         except GantryError:
             return None
         return found if found >= 0 else None
+
+    def _lite_parent(self, group: str) -> str:
+        return lite_parent_of(self._groups.get(group))
 
     def _reads(self, group: str, topic: str) -> bool:
         return topic.startswith(RETRY_PREFIX) or self.follows(group, topic)

@@ -128,7 +128,7 @@ class Pulls:
         self._suggest: Callable[[PullRequest, PullAnswer], int] | None = None
 
     def suggest_broker(self, suggest: Callable[[PullRequest, PullAnswer], int]) -> None:
-        """Let *suggest* choose the broker id that each answered pull recommends."""
+        """Set *suggest* as the function that chooses the broker id recommended by each pull's answer."""
         self._suggest = suggest
 
     async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
@@ -286,7 +286,9 @@ class Pulls:
             wake()
             return True
         timeout_s = timeout_ms / 1000 if most_s is None else min(timeout_ms / 1000, most_s)
-        return self._held.add(queue, at, match, timeout_s, requester.connection, wake, requester.lost, request.group)
+        return self._held.add(
+            queue, at, match, timeout_s, requester.connection, wake, requester.lost, request.group, request.principal
+        )
 
     def _in_turn(self, request: PullRequest, requester: Requester, *, may_hold: bool) -> None:
         """Attempt the pull after the peer has read the previous responses."""

@@ -31,8 +31,6 @@ from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import GetResult
 from gantrymq.model.group import GroupConfig
 
-__all__ = ["HOLD_S", "MASTER_ID", "SlaveReads"]
-
 HOLD_S: Final = 1.0
 MASTER_ID: Final = 0
 _SYSTEM_BUSY: Final = 2

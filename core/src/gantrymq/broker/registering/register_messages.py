@@ -17,7 +17,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq import loose_json
-from gantrymq.broker.identity import Identity
+from gantrymq.broker.identity import BrokerIdentity
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
@@ -27,17 +27,15 @@ from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest, Register
 from gantrymq.remoting.listeners import text_of_addresses
 from gantrymq.world import World
 
-__all__ = ["PART_BYTES", "RegisterMessages"]
-
 PART_BYTES: Final = 8 << 20  # approximate size of the topics in one registration; half of a frame
 FEW: Final = 4000  # never split this number of topics
-TOPIC_BYTES: Final = 200  # size of one topic without its name, which occurs twice, and its attributes
+_TOPIC_BYTES: Final = 200  # size of one topic without its name, which occurs twice, and its attributes
 
 
 class RegisterMessages:
     """Creates registration requests from the current topics."""
 
-    def __init__(self, world: World, identity: Identity, topics: TopicTable) -> None:
+    def __init__(self, world: World, identity: BrokerIdentity, topics: TopicTable) -> None:
         self._clock, self._workers = world.clock, world.workers
         self.identity = identity
         self._topics = topics
@@ -86,6 +84,7 @@ class RegisterMessages:
             "readQueueNums": topic.read_queues,
             "topicSysFlag": topic.sys_flag,
             "writeQueueNums": topic.write_queues,
+            **({"attributes": topic.attributes} if topic.attributes else {}),  # GantryMQ's own, for `withDetails`
         }
         header, body = RegisterTopicInNamesrvRequest(topic=name), loose_json.dumps({"queueDatas": [queues]})
         return request(RequestCode.REGISTER_TOPIC_IN_NAMESRV, header.to_ext(), body)
@@ -101,7 +100,7 @@ def _parts(topics: Mapping[str, TopicConfig]) -> list[dict[str, TopicConfig]]:
             parts.append(part)
         part[name] = topic
         size += (
-            TOPIC_BYTES + 2 * len(name) + sum(2 * (len(key) + len(value)) for key, value in topic.attributes.items())
+            _TOPIC_BYTES + 2 * len(name) + sum(2 * (len(key) + len(value)) for key, value in topic.attributes.items())
         )
     return parts
 

@@ -30,18 +30,19 @@ import attrs
 
 from gantrymq import loose_json
 from gantrymq.broker.counted_plugins import CountFailure, Listeners
-from gantrymq.broker.identity import Identity
-from gantrymq.broker.registering.cluster_queues import ClusterQueues
+from gantrymq.broker.identity import BrokerIdentity
 from gantrymq.broker.registering.register_messages import RegisterMessages
 from gantrymq.broker.registering.reported_masters import Master, ReportedMasters
+from gantrymq.broker.registering.topic_routes import TopicRoutes
 from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
+from gantrymq.errors import ClientError, FormatError, GantryError
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.nameserver import UnregisterBrokerRequest
+from gantrymq.remoting.inner_client import refused
 from gantrymq.world import World
 from gantrymq.world.clock import wait_set
 
@@ -67,7 +68,7 @@ class Registration:
         client: RemotingClient,
         world: World,
         name_servers: Sequence[str],
-        identity: Identity,
+        identity: BrokerIdentity,
         topics: TopicTable,
         *,
         period_s: float,
@@ -83,7 +84,8 @@ class Registration:
         self._messages = RegisterMessages(world, identity, topics)
         self._loops = {address: _Loop(self, address) for address in name_servers}
         self.cluster, self.broker_name, self.address = identity.cluster, identity.broker_name, identity.address
-        self.cluster_queues = ClusterQueues(identity, topics, client, name_servers).readable
+        self._routes = TopicRoutes(lambda: self._messages.identity, topics, client, name_servers, world.clock)
+        self.cluster_queues, self.route = self._routes.readable, self._routes.route
         self._master_told = Listeners[[str, str]]("the master's address", failed)
         self._masters = ReportedMasters()
         self.held = ""  # why this broker is not to be registered for now
@@ -138,7 +140,7 @@ class Registration:
 
     @property
     def master_address(self) -> str:
-        """The address of a slave's master as name servers tell it; empty if they do not."""
+        """The address of a slave's master as name servers report it; empty if they do not."""
         return "" if self._masters.present is None else self._masters.present.address
 
     def change(
@@ -194,6 +196,7 @@ class Registration:
 
     async def stop(self) -> None:
         """Stop registering and unregister; name servers that do not respond will expire the registration."""
+        await self._routes.stop()
         for loop in self._loops.values():
             await loop.stop()
         identity = self._messages.identity
@@ -228,7 +231,7 @@ class Registration:
             known = version
             answer = await self._client.call(address, message, timeout_s=self._timeout_s)
             if answer.code != 0:
-                raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
+                raise refused(self._client, answer, address)
         self._topics.mark_ordered(sorted(order_topics(answer.payload)))
         told = answer.ext or {}
         known_to_it = told.get("masterAddr") and told.get("haServerAddr")
@@ -238,7 +241,7 @@ class Registration:
         return known
 
     def name_server_lost(self, address: str) -> None:
-        """Ignore what a name server told before it became unreachable."""
+        """Ignore the last report of a name server that became unreachable."""
         if self._masters.lost(address):
             self._tell_master()
 
@@ -348,7 +351,7 @@ class _Loop:
             await self._pause(failures)
 
     async def _tell(self) -> None:
-        """Register single topics if that is enough, else all topics.
+        """Register single topics if that is enough, otherwise all topics.
 
         Raises:
             ClientError: same as `Registration.register_with`.

@@ -13,8 +13,6 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-__all__ = ["Master", "ReportedMasters"]
-
 log = logging.getLogger(__name__)
 
 

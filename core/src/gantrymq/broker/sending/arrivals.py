@@ -13,8 +13,6 @@ from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.queue import Queue
 
-__all__ = ["Arrivals"]
-
 Listener = Callable[[Queue, int], object]
 
 _topic_of = itemgetter(DispatchEntry._fields.index("topic"))

@@ -17,7 +17,7 @@ from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.queue_targets import TargetSelector, requested_delay
 from gantrymq.broker.sending.stored_properties import properties_too_long
 from gantrymq.config import Settings
-from gantrymq.errors import FormatError, MessageIllegal
+from gantrymq.errors import BodyEmpty, BodyTooLarge, FormatError, MessageIllegal, PropertiesTooLarge
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import QueueTargets, SendRequest, StoreMessage
@@ -92,6 +92,7 @@ class Batches:
             if not own_tag:
                 code = tags_code(props.decode(own).get(props.TAGS) if own else None)
             one = self._interceptors.apply_undecoded(message(flag, body, text + appended, code))
+            self._target_selector.refuse_light_batch(topic, one.properties)  # an interceptor may have named them
             one.same_file_as_previous = bool(found)
             if one.topic == topic.name:
                 one.queue_targets = targets
@@ -109,7 +110,7 @@ class Batches:
         assert request.body is not None
         limit = self._settings.number("maxMessageSize")
         if len(request.body) > limit:
-            raise MessageIllegal(
+            raise BodyTooLarge(
                 f"the batch of {len(request.body)} bytes is over the limit of {limit} (maxMessageSize); send fewer "
                 "messages in one batch"
             )
@@ -118,7 +119,7 @@ class Batches:
         except FormatError as error:
             raise MessageIllegal(f"the batch for topic {topic.name} cannot be read: {error}") from error
         if not entries:
-            raise MessageIllegal(f"the batch for topic {topic.name} holds no message")
+            raise BodyEmpty(f"the batch for topic {topic.name} holds no message")
         return entries
 
 
@@ -127,7 +128,7 @@ def _refuse_too_long(messages: Sequence[StoreMessage | BatchEntry]) -> None:
     for number, message in enumerate(messages, 1):
         if (size := len(message.properties)) > props.MAX_SENT_BYTES:
             which = f"message {number} of {len(messages)}, which are stored together or not at all: "
-            raise MessageIllegal(f"{which if len(messages) > 1 else ''}{properties_too_long(size)}")
+            raise PropertiesTooLarge(f"{which if len(messages) > 1 else ''}{properties_too_long(size)}")
 
 
 def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], before: list[BatchEntry]) -> bytes | None:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError, Unconfirmed
+from gantrymq.errors import FlushDiskTimeout, GantryError, ServiceNotAvailable, StoreError, Unconfirmed
 from gantrymq.interfaces import DispatchEntry, Gate, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq.model.last_peer import LastPeer
 from gantrymq.world import Clock, Timer
@@ -193,13 +193,13 @@ class Pipeline:
                 self._published_problem()
 
     def limit_moved(self) -> None:
-        """Publish what has passed its gates and was above the visibility limit of the raw log."""
+        """Publish messages that passed their gates and were above the visibility limit of the raw log."""
         if self._published:
             self._publish(self._published)
 
     def truncated(self, log_offset: int) -> None:
         """Fail the sends whose messages at or after *log_offset* were removed from the log."""
-        self._truncations += 1  # gates that are being waited for must not confirm what is appended from now on
+        self._truncations += 1  # gates that are being waited for must not confirm later messages
         self._appended, self._published = min(self._appended, log_offset), min(self._published, log_offset)
         self._timed = deque(each for each in self._timed if each[0] <= log_offset)
         removed = [waiter for waiter in self._waiters if waiter.end > log_offset]
@@ -226,7 +226,7 @@ class Pipeline:
         if self._passage is not None:
             self._passage = None
             log.error("messages up to log offset %d stay invisible: a gate did not pass", self._appended)
-            self._answer(self._appended, Unconfirmed("stored, but not confirmed before the broker stopped"))
+            self._answer(self._appended, FlushDiskTimeout("stored, but not confirmed before the broker stopped"))
         for ask in self._asks:
             if isinstance(ask, _TaskAsk):
                 ask.cancel()
@@ -434,10 +434,10 @@ class Pipeline:
             self._timer = self._clock.call_later(max(0.001, first if first > 0 else last), self._answer_late)
 
     def _late(self) -> Unconfirmed:
-        code = getattr(self._gate, "late_code", Unconfirmed.FLUSH_DISK_TIMEOUT)
-        which = "the disk" if code == Unconfirmed.FLUSH_DISK_TIMEOUT or self._gate is None else self._gate.name
+        kind: type[Unconfirmed] = getattr(self._gate, "late_error", FlushDiskTimeout)
+        which = self._gate.name if kind.of_replicas and self._gate is not None else "the disk"
         limit = " (syncFlushTimeout)" if getattr(self._gate, "late_s", None) is None else ""
-        return Unconfirmed(f"stored, but {which} did not confirm it in time{limit}", code)
+        return kind(f"stored, but {which} did not confirm it in time{limit}")
 
     # --- publication ------------------------------------------------------------------------------------------------
 

@@ -18,18 +18,22 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gantrymq.broker.identity import Identity
+from gantrymq.broker.identity import BrokerIdentity
 from gantrymq.broker.sending.batches import Batches
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
+from gantrymq.broker.sending.priorities import place_by_priority
 from gantrymq.broker.sending.queue_targets import DELAYS, TargetSelector, refuse_delays
 from gantrymq.broker.sending.stored_properties import PropertyTemplate, StoredProperties, properties_too_long
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables import Tables
 from gantrymq.config import Settings
 from gantrymq.errors import (
+    BodyEmpty,
     InvalidParameter,
     MessageIllegal,
     NoPermission,
+    NotWritable,
+    PropertiesTooLarge,
     RequestRefused,
 )
 from gantrymq.interfaces import MovedMessage, SendRequest, StoreMessage
@@ -54,7 +58,7 @@ class PreparedSend(NamedTuple):
     messages: Sequence[StoreMessage]
     queue_id: int
     unique_id: str | None  # None for a batch of an old client, whose entries have their own ids
-    batch_id: str | None = None  # id of an inner batch; tells the client that its messages are one record
+    batch_id: str | None = None  # id of an inner batch; shows the client that its messages are one record
     fields: Mapping[str, str] | None = None  # extra fields for the response header
 
 
@@ -62,6 +66,7 @@ class Sender(NamedTuple):
     """What access control needs to know about sends that are alike."""
 
     access_key: str
+    request: int  # code
     resource: Resource
 
 
@@ -86,7 +91,7 @@ class SendPreparation:
         self,
         world: World,
         settings: Settings,
-        identity: Identity,
+        identity: BrokerIdentity,
         tables: Tables,
         interceptors: InterceptorChain,
         target_selector: TargetSelector,
@@ -137,8 +142,8 @@ class SendPreparation:
             RequestError: a check failed, with RocketMQ's code.
         """
         body = request.body
-        if body is None:
-            raise MessageIllegal(
+        if not body:
+            raise BodyEmpty(
                 f"the message from {format_address(*request.peer)} has no body; a body of 1 byte or more is needed"
             )
         topic = self.topic_of(request)
@@ -154,6 +159,8 @@ class SendPreparation:
             )
         if queue_id < 0:
             queue_id = self._random(topic.write_queues) if topic.write_queues > 0 else 0
+        if props.PRIORITY in request.properties and not request.batch:
+            request, queue_id = place_by_priority(request, topic, queue_id)
         if topic.name.startswith(names.RETRY_PREFIX) and self._is_dead(request):
             own = {**props.decode_text(request.properties), props.DELAY: "-1"}
             request = request._replace(properties=props.encode_text(own))
@@ -198,6 +205,7 @@ class SendPreparation:
         *special*: the properties if some of them need more than plain queueing. Raises RequestError.
         """
         light = 0
+        given = message.properties
         if special is not None:
             self._target_selector.assign(message, topic, special)  # refuse before an interceptor moves the message
             light = len(message.queue_targets.light) if message.queue_targets else 0
@@ -207,11 +215,14 @@ class SendPreparation:
         else:
             message = self._interceptors.apply(message, special)
             if (special is not None or topic.attributes) and message.topic == topic.name:
+                if special is not None and message.properties is not given:
+                    special = props.decode(message.properties)  # an interceptor may have named light queues
                 refuse_delays(special or {}, self._unserved)
                 self._target_selector.assign(message, topic, special or {})
+                light = len(message.queue_targets.light) if message.queue_targets else 0
         size = len(message.properties) + props.LIGHT_QUEUE_BYTES * light
         if size > props.MAX_SENT_BYTES and not _RETRIED.search(message.properties):
-            raise MessageIllegal(properties_too_long(size))
+            raise PropertiesTooLarge(properties_too_long(size))
         return message
 
     def template_for(self, request: SendRequest) -> SendTemplate | None:
@@ -250,7 +261,7 @@ class SendPreparation:
             )
         known = self._topics.get(name)
         if not self._writable and known is not None and known.order:
-            raise NoPermission(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
+            raise NotWritable(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
         if known is None or name not in self._name_passed:
             known = self._checked_topic(request)
             self._name_passed.add(name)

@@ -19,12 +19,10 @@ from gantrymq.broker.sending.prepare import SendPreparation
 from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
-from gantrymq.errors import GantryError, RequestRefused, TopicNotExist, Unconfirmed
+from gantrymq.errors import GantryError, TopicNotExist, Unconfirmed
 from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.model.names import NOT_SENDABLE
 from gantrymq.world.workers import outcome_into, resolve_future
-
-__all__ = ["Sends"]
 
 Answered = Callable[[SendAnswer | GantryError], None]
 
@@ -143,7 +141,7 @@ class Sends:
         bad = next((result for result in results if result.status is not PutStatus.OK), None)
         if bad is not None:
             self._stats.put_failed += 1
-            return RequestRefused(bad.status.value, bad.problem or bad.status.name)
+            return bad.error()
         if error is not None and not isinstance(error, Unconfirmed):
             self._stats.put_failed += 1
             return error

@@ -24,7 +24,7 @@ from gantrymq.broker.sending.prepare import most_tries
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.tables import Tables
 from gantrymq.config import Settings
-from gantrymq.errors import MessageIllegal, NoPermission, RequestRefused, install_command
+from gantrymq.errors import MessageIllegal, NotWritable, RequestRefused, install_command
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import PutResult, PutStatus, SendBackRequest, StoreMessage
@@ -37,9 +37,7 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World
 
-__all__ = ["SendingBack", "copy_of", "delay_level", "own_properties"]
-
-FIRST_LEVEL: Final = 3  # 10 s with RocketMQ's levels
+_FIRST_LEVEL: Final = 3  # 10 s with RocketMQ's levels
 
 
 def delay_level(asked: int, failed_before: int, most: int) -> int | None:
@@ -52,7 +50,7 @@ def delay_level(asked: int, failed_before: int, most: int) -> int | None:
     """
     if asked < 0 or failed_before >= most:
         return None
-    return asked or FIRST_LEVEL + failed_before
+    return asked or _FIRST_LEVEL + failed_before
 
 
 class SendingBack:
@@ -83,13 +81,13 @@ class SendingBack:
         self._access.check(asked.principal, Action.SUB, group_resource(asked.group))
         group = self._groups.require(asked.group)
         if not self._settings.number("brokerPermission") & PERM_WRITE:
-            raise NoPermission(f"this broker's brokerPermission forbids writing; group {group.name} cannot retry here")
+            raise NotWritable(f"this broker's brokerPermission forbids writing; group {group.name} cannot retry here")
         if group.retry_queues <= 0:
             return None
         retry = names.retry_topic(group.name)
         known = self._topics.get(retry)
         if known is not None and not known.writable:
-            raise NoPermission(f"topic {retry} takes no messages (perm {known.perm}); make it writable to retry")
+            raise NotWritable(f"topic {retry} takes no messages (perm {known.perm}); make it writable to retry")
         record = await self._view(asked.log_offset)
         self._access.check_consumer(asked.principal, asked.group, record.topic)
         if record.sys_flag & INNER_BATCH:
@@ -121,7 +119,7 @@ class SendingBack:
             )
         (result,) = await self._sends.put((message,), skip_interceptors=True)
         if result.status is not PutStatus.OK:
-            raise RequestRefused(result.status.value, result.problem or result.status.name)
+            raise result.error()
         return result
 
 
@@ -132,6 +130,9 @@ def own_properties(record: RecordView, level: int) -> dict[str, str]:
     # as consumerSendMsgBack of RocketMQ's AbstractSendMessageProcessor does
     own[props.WAIT] = "false"
     own[props.DELAY] = str(level)
+    # The copy is not a new message of the light queues; a Java broker lists a dead letter there again.
+    own.pop(props.INNER_MULTI_DISPATCH, None)
+    own.pop(props.INNER_MULTI_QUEUE_OFFSET, None)
     own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))
     return own
 

@@ -30,6 +30,7 @@ _SPECIAL = (
     props.TIMER_DELIVER_MS,
     props.INNER_NUM,
     props.INNER_MULTI_DISPATCH,
+    props.PRIORITY,
 )
 _BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # set by brokers only; removed from sends
 _KEPT_WITH = {props.TRAN_MSG, props.DELAY}  # special, but worth caching: often equal for a producer's messages

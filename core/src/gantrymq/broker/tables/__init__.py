@@ -20,7 +20,14 @@ from gantrymq.world.clock import monotonic_ms
 class Tables:
     """Topics, groups, offsets, clients, locks, access decisions and counters; the first three are persistent."""
 
-    def __init__(self, world: World, settings: Settings, authorizer: Authorizer | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        authorizer: Authorizer | None = None,
+        optional_listeners: frozenset[str] = frozenset(),
+    ) -> None:
+        """*optional_listeners*: names of the listeners that serve requests without an account."""
         now_ms = world.clock.now_ms
         self.stats = Stats(lambda name: self.topics.is_own(name))
         failed = self.stats.plugin_failed
@@ -28,7 +35,7 @@ class Tables:
         self.groups = GroupTable(settings, now_ms, failed)
         self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
         self.clients = ClientTable(world.clock, self.topics, self.groups, failed)
-        self.access = AccessControl(authorizer, settings.text("brokerClusterName"), failed)
+        self.access = AccessControl(authorizer, settings.text("brokerClusterName"), failed, optional_listeners)
         self.access.has_group = self.groups.view.__contains__
         if authorizer is not None:
             self.clients.on_heartbeat(self.access.check_heartbeat)

@@ -11,17 +11,27 @@ from typing import Final
 
 from gantrymq.errors import RequestRefused
 
-__all__ = ["GROUP_ATTRIBUTES", "TOPIC_ATTRIBUTES", "changed_attributes"]
-
-Known = Mapping[str, tuple[str, ...] | None]  # allowed values by name; () for any text, None for milliseconds
+Known = Mapping[str, tuple[str, ...] | range | None]  # allowed values by name; () for any text, None for milliseconds
 
 TOPIC_ATTRIBUTES: Final[Known] = {
     "queue.type": ("SimpleCQ", "BatchCQ"),
     "cleanup.policy": ("DELETE", "COMPACTION"),
-    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED", "LITE"),
     "reserve.time": None,
+    "lite.topic.expiration": range(-1, 30 * 24 * 60 + 1),  # minutes; -1: never
 }
-GROUP_ATTRIBUTES: Final[Known] = {"filter": ()}  # GantryMQ's own; RocketMQ 5.3.3 has none
+_FLAG: Final = ("true", "false")
+_LONG_END: Final = 2**63
+GROUP_ATTRIBUTES: Final[Known] = {
+    "filter": (),  # GantryMQ's own
+    "priority.factor": range(101),  # percentage of pops of a PRIORITY topic that read high priorities first
+    "lite.bind.topic": (),
+    "lite.sub.model": ("Shared", "Exclusive"),
+    "lite.sub.reset.offset.exclusive": _FLAG,
+    "lite.sub.reset.offset.unsubscribe": _FLAG,
+    "lite.sub.client.quota": range(-1, _LONG_END),  # -1: no limit
+    "lite.sub.client.max.event.cnt": range(10, _LONG_END),
+}
 _FIXED: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}  # fixed at creation, with their defaults
 _NOT_BUILT: Final = {("cleanup.policy", "COMPACTION")}
 
@@ -69,8 +79,12 @@ def changed_attributes(
     return result
 
 
-def _check_value(owner: str, name: str, value: str, values: tuple[str, ...] | None) -> None:
-    if values is None:
+def _check_value(owner: str, name: str, value: str, values: tuple[str, ...] | range | None) -> None:
+    if isinstance(values, range):
+        digits = value.removeprefix("-")
+        fits = digits.isascii() and digits.isdecimal() and len(digits) < 19 and int(value) in values
+        expected = f"a whole number from {values[0]} to {values[-1]}"
+    elif values is None:
         fits = value == "-1" or (value.isascii() and value.isdecimal() and len(value) < 19)
         expected = "a whole number of milliseconds, or -1 for no limit"
     else:

@@ -8,6 +8,7 @@ broker/.../processor/ClientManageProcessor.java (heartBeat).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from itertools import chain
@@ -15,12 +16,11 @@ from typing import Final
 
 import attrs
 
-from gantrymq.broker.access import denied
 from gantrymq.broker.counted_plugins import CountFailure, Listeners, counted, name_of
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import ClientChannel, ClientConnection, Heartbeat, OnlineClient
+from gantrymq.errors import GantryError, RequestRefused
+from gantrymq.interfaces import ClientChannel, ClientConnection, Heartbeat, HeartbeatRefusal, OnlineClient
 from gantrymq.model import names
 from gantrymq.model.subscription import Subscription
 from gantrymq.world import Clock
@@ -29,7 +29,20 @@ from gantrymq.world.clock import monotonic_ms
 BROADCASTING = "BROADCASTING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 MAX_GROUPS: Final = 1000  # per connection and kind; clients have a few, and RocketMQ has no limit
+MAX_REFUSED_GROUPS: Final = 20  # kept of a refused heartbeat
+MAX_REASON: Final = 1000  # characters
+MAX_SHARED: Final = 1000  # client ids of several users, each of which is reported once
 MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no limit
+
+
+log = logging.getLogger(__name__)
+
+
+def _shared_id(client_id: str, users: Sequence[str]) -> str:
+    return (
+        f"producers of the users {' and '.join(users)} have the client id {client_id}, so replies for it are refused; "
+        "set an instance name for each of them"
+    )
 
 
 @attrs.define
@@ -88,6 +101,8 @@ class ClientTable:
         self._produces: dict[ClientChannel, set[str]] = {}  # the producer groups of a connection
         self._consumes: dict[ClientChannel, set[str]] = {}
         self._by_client_id: dict[str, dict[ClientChannel, OnlineClient]] = {}  # producers, in order of registration
+        self._refused: dict[ClientChannel, HeartbeatRefusal] = {}  # by connection whose last heartbeat was refused
+        self._shared: set[str] = set()  # reported client ids of several users
         self._named: dict[ClientChannel, str] = {}  # client ids of producers
         self._checks: dict[Callable[[Heartbeat, ClientChannel], object], None] = {}
         self._gone = Listeners[[ClientChannel]]("closed connections", failed)
@@ -109,10 +124,21 @@ class ClientTable:
 
     def heartbeat(self, heartbeat: Heartbeat, connection: ClientChannel) -> bool:
         """Register a client in its groups."""
-        self._check_count(heartbeat, connection)
-        self._check_owner(heartbeat)
-        for check in tuple(self._checks):
-            check(heartbeat, connection)
+        try:
+            self._check_count(heartbeat, connection)
+            for check in tuple(self._checks):
+                check(heartbeat, connection)
+        except GantryError as error:
+            self.connected(connection)
+            self._refused[connection] = HeartbeatRefusal(
+                heartbeat.client_id,
+                tuple(each.group for each in heartbeat.consumers[:MAX_REFUSED_GROUPS]),
+                str(error)[:MAX_REASON],
+                self._clock.now_ms(),
+                heartbeat.principal,
+            )
+            raise
+        self._refused.pop(connection, None)
         self.connected(connection)
         fingerprint = heartbeat.fingerprint
         member = OnlineClient(
@@ -148,14 +174,17 @@ class ClientTable:
             self.register_producer(group, member)
         return changed
 
-    def _check_owner(self, heartbeat: Heartbeat) -> None:
-        """Refuse the client id of another user's producer: it would get the replies for that one."""
-        if heartbeat.principal is None:
-            return
-        for other in self._by_client_id.get(heartbeat.client_id, {}).values():
-            if other.principal is not None and other.principal.name != heartbeat.principal.name:
-                who, what = f"User:{heartbeat.principal.name}", f"client id {heartbeat.client_id}"
-                raise denied(who, what, "it belongs to a producer of another user")
+    def _users(self, client_id: str) -> list[str]:
+        """Return the names of the users whose producers have a client id, in order of registration."""
+        members = self._by_client_id.get(client_id, {}).values()
+        return list(dict.fromkeys(each.principal.name for each in members if each.principal is not None))
+
+    def _warn_of_shared_id(self, client_id: str) -> None:
+        """Report once that producers of several users have a client id: replies for it cannot be delivered."""
+        users = self._users(client_id)
+        if len(users) > 1 and client_id not in self._shared and len(self._shared) < MAX_SHARED:
+            self._shared.add(client_id)
+            log.warning("%s", _shared_id(client_id, users))
 
     def _check_count(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
         in_producers, in_consumers = self.groups_of(connection)
@@ -195,12 +224,13 @@ class ClientTable:
                 ),
                 None,
             )
+            refusal = self._refused.get(connection)
             if member is None:
-                yield ClientConnection(connection, since_ms)
+                yield ClientConnection(connection, since_ms, refusal=refusal)
                 continue
             said = member.client_id, member.language, member.version, member.heard_ms
             groups = sorted(produces), sorted(consumes)
-            yield ClientConnection(connection, since_ms, *said, *groups, member.principal)
+            yield ClientConnection(connection, since_ms, *said, *groups, member.principal, refusal)
 
     def broadcasts(self, group: str) -> bool:
         """Return whether an online group consumes in broadcasting mode."""
@@ -225,8 +255,15 @@ class ClientTable:
         return list(self._producers.get(group, {}).values())
 
     def producer(self, client_id: str) -> OnlineClient | None:
-        """Return the producer with this client id; the most recent one if there are several."""
+        """Return the producer with this client id; the most recent one if there are several of one user.
+
+        Raises:
+            RequestRefused: producers of several users have the client id (code 1).
+        """
         found = self._by_client_id.get(client_id)
+        users = self._users(client_id)
+        if len(users) > 1:
+            raise RequestRefused(1, _shared_id(client_id, users))
         return next(reversed(found.values())) if found else None
 
     def producer_groups(self) -> dict[str, Sequence[OnlineClient]]:
@@ -247,6 +284,8 @@ class ClientTable:
             self._forget_name(member.connection)
         self._named[member.connection] = member.client_id
         self._by_client_id.setdefault(member.client_id, {})[member.connection] = member
+        if member.principal is not None:
+            self._warn_of_shared_id(member.client_id)
 
     def register_consumer(
         self,
@@ -286,13 +325,14 @@ class ClientTable:
         """Remove a closed connection from all groups, and report it to the listeners."""
         self.leave_all(connection)
         self._since.pop(connection, None)
+        self._refused.pop(connection, None)
         self._gone.call(connection)
 
     def leave_all(self, connection: ClientChannel) -> None:
         """Remove a connection from all groups."""
-        for group in list(self._produces.get(connection, ())):
+        for group in sorted(self._produces.get(connection, ())):
             self._leave_producers(group, connection)
-        for group in [group for group in self._consumers if group in self._consumes.get(connection, ())]:
+        for group in sorted(self._consumes.get(connection, ())):
             self._leave_consumers(group, connection)
 
     def silent(self, older_than_ms: int) -> list[ClientChannel]:

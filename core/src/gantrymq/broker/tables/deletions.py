@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-__all__ = ["Deletions"]
-
 AT_ONCE = 16  # topics to remove without yielding: 3 ms
 
 

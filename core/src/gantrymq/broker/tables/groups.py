@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from shlex import quote
 from types import MappingProxyType
 
 import attrs
@@ -81,7 +82,7 @@ class GroupTable:
         return GroupConfig(name) if group is None and self._light and is_light(name) else group
 
     def find(self, name: str) -> GroupConfig | None:
-        """Return the group, creating it with defaults if allowed, else None.
+        """Return the group, creating it with defaults if allowed; otherwise None.
 
         A replica creates no group, and returns the defaults: its consumers may read before it gets the group.
         """
@@ -113,7 +114,7 @@ class GroupTable:
                 raise GroupNotExist(f"{error}; a consumer group of that name cannot exist") from None
             raise GroupNotExist(
                 f"consumer group {name} does not exist on this broker and is not created automatically; "
-                f"set autoCreateSubscriptionGroup=true or create it with: gantrymq group create -g {name}"
+                f"set autoCreateSubscriptionGroup=true or create it with: gantrymq group create -g {quote(name)}"
             )
         return group
 

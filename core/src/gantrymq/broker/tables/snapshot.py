@@ -27,10 +27,8 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
 from gantrymq.world.clock import TimeSlices
 
-__all__ = ["Snapshots"]
-
-TOGETHER: Final = 500  # entries of a table to copy or compare without yielding
-OWN: Final = (TOPICS, GROUPS, CONSUMER_OFFSETS)
+_TOGETHER: Final = 500  # entries of a table to copy or compare without yielding
+_OWN: Final = (TOPICS, GROUPS, CONSUMER_OFFSETS)
 
 
 @attrs.frozen
@@ -47,7 +45,7 @@ class Snapshots:
     _installed: Callable[[], object]
 
     async def snapshot(self) -> TableSnapshot:
-        """Return topics, groups, offsets and the state of running services."""
+        """Return topics, groups, offsets, the state of running services and of the authorizer."""
         tables = self._tables
         topics = TopicsFile(dict(tables.topics.view), attrs.evolve(tables.topics.version))
         forbidden = {group: dict(named) for group, named in tables.groups.forbidden.items()}
@@ -59,14 +57,14 @@ class Snapshots:
             for name, text in service.state_texts().items()
         }
         offsets = ConsumerOffsetsFile(version=attrs.evolve(tables.offsets.version))
-        slices = TimeSlices(self._world.clock, TOGETHER)
+        slices = TimeSlices(self._world.clock, _TOGETHER)
         for key in list(tables.offsets.table):
             queues = tables.offsets.table.get(key)
             if queues is not None:
                 offsets.offsets[key] = dict(queues)
             await slices.item_done()
         made = await self._world.workers.run(_texts, topics, groups, offsets)
-        return TableSnapshot({**files, **made})
+        return TableSnapshot({**files, **made}, tables.access.state_texts(None) or None)
 
     async def install(self, snapshot: TableSnapshot) -> None:
         """Replace the tables of a replica."""
@@ -74,25 +72,27 @@ class Snapshots:
             raise InvalidParameter("the tables of a master cannot be replaced; make this broker a replica first")
         offsets = self._tables.offsets.empty() if CONSUMER_OFFSETS in snapshot.files else None
         topics, groups = await self._world.workers.run(_read, snapshot.files, offsets)
+        if snapshot.access is not None:
+            await self._tables.access.take_state(snapshot.access)
         topics_changed = await self._install_topics(topics)
         await self._install_groups(groups)
         if offsets is not None:
             self._tables.offsets.replace(offsets)
             self._state.offsets_due()
         for name, text in snapshot.files.items():
-            if name not in OWN:
+            if name not in _OWN:
                 self._state.keep(name, text)
         await self._state.saved(offsets=offsets is not None)
         if topics_changed:
             self._installed()
 
     def confirm_changes(self, confirm: Callable[[], Awaitable[None]] | None) -> None:
-        """Let changes of topics and groups count as saved only after *confirm*."""
+        """Count changes of topics and groups as saved only after *confirm*."""
         self._state.confirm_changes(confirm)
 
     async def _install_topics(self, wanted: TopicsFile) -> bool:
-        """Return whether the topics or their version changed, so that name servers have to be told."""
-        table, slices = self._tables.topics, TimeSlices(self._world.clock, TOGETHER)
+        """Return whether the topics or their version changed, so that name servers need them."""
+        table, slices = self._tables.topics, TimeSlices(self._world.clock, _TOGETHER)
         changed = table.version != wanted.version
         for name in [each for each in table.view if each not in wanted.topics and not table.is_own(each)]:
             await self._delete_topic(name)
@@ -108,7 +108,7 @@ class Snapshots:
         return changed
 
     async def _install_groups(self, wanted: GroupsFile) -> None:
-        table, slices = self._tables.groups, TimeSlices(self._world.clock, TOGETHER)
+        table, slices = self._tables.groups, TimeSlices(self._world.clock, _TOGETHER)
         gone = [each for each in table.view if each not in wanted.groups]
         differs = bool(gone) or (table.version, table.forbidden) != (wanted.version, wanted.forbidden)
         for name in gone:

@@ -172,7 +172,7 @@ class StateFiles:
         self._mark(name)
 
     def confirm_changes(self, confirm: Confirm | None) -> None:
-        """Let saves of topics and groups count after *confirm*, which raises a GantryError otherwise; None: no more."""
+        """Count saves of topics and groups after *confirm*, which raises a GantryError otherwise; None: no more."""
         self._confirm = confirm
 
     def is_saved(self, topic: str) -> bool:

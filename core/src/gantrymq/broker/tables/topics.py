@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from shlex import quote
 from types import MappingProxyType
 
 import attrs
@@ -218,7 +219,7 @@ class TopicTable:
                 return self.create_retry(name, 1, unit=unit)
             raise TopicNotExist(
                 f"topic {name} does not exist on this broker and {default_topic or 'no topic'} does not allow to create"
-                f" it for {peer}; create it with: gantrymq topic create -t {name}"
+                f" it for {peer}; create it with: gantrymq topic create -t {quote(name)}"
             )
         queues = min(queues_wanted, model.write_queues, self._settings.number("maxTopicQueueNums"))
         if queues < 1:  # a Java broker creates a topic without queues, which then refuses every message

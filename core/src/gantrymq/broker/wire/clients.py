@@ -77,6 +77,10 @@ def _queues_of(asked: Command) -> tuple[str, str, list[MessageQueue]]:
     return text_in(body, "consumerGroup", ""), text_in(body, "clientId", ""), queues
 
 
+def _user_of(connection: Connection) -> str:
+    return "" if connection.principal is None else connection.principal.name
+
+
 def _left_group(asked: Command) -> Sequence[Requirement]:
     """Access rule of 35; a producer leaves without one."""
     group = (asked.ext or {}).get("consumerGroup")
@@ -158,13 +162,14 @@ class ClientRequests:
     @serves(RequestCode.LOCK_BATCH_MQ, access=_locked_queues)
     async def lock(self, asked: Command, connection: Connection) -> Command:
         """41: lock queues for an ordered consumer."""
-        granted = Items(queue.to_json() for queue in self._locks.lock(*_queues_of(asked)))
+        locked = self._locks.lock(*_queues_of(asked), user=_user_of(connection))
+        granted = Items(queue.to_json() for queue in locked)
         return await self._sliced(asked, connection, {"lockOKMQSet": granted})
 
     @serves(RequestCode.UNLOCK_BATCH_MQ, access=_locked_queues)
     def unlock(self, asked: Command, connection: Connection) -> Command:
         """42: release queues."""
-        self._locks.unlock(*_queues_of(asked))
+        self._locks.unlock(*_queues_of(asked), user=_user_of(connection))
         return ok(asked)
 
     def _tell_members(self, group: str) -> None:

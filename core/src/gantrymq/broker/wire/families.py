@@ -28,8 +28,6 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import Handler, copy_statement, handlers_of
 
-__all__ = ["serve"]
-
 FAMILIES: Final = (
     PullRequests,
     SendingBackRequests,

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
-from gantrymq.broker.wire.responses import ok, with_json
+from gantrymq.broker.wire.responses import ITEMS_TOGETHER, ok, page, with_json
 from gantrymq.errors import FormatError, GroupNotExist, InvalidParameter
 from gantrymq.loose_json import Entries
 from gantrymq.model.access import Action, Requirement, requirements

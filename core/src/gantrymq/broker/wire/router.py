@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, 
 from typing import Any, Final
 
 from gantrymq.broker.access import AccessControl
+from gantrymq.broker.wire.request_access import RequestAccess
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, install_command
 from gantrymq.model.access import Action, Principal, Requirement, requirements
@@ -23,11 +24,9 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.sends import SEND_CODES, SendCommand
 from gantrymq.remoting.serving import AccessRule, Handler, access_rule
-from gantrymq.remoting.signatures import ACCESS_KEY, SignedRequest
 
 log = logging.getLogger(__name__)
 
-_IDENTIFIED: Final = "identified"  # key of a connection's notes: a request that waited, and its principal or an error
 _ENDS: Final = int(RequestCode.END_TRANSACTION)  # one-way ones are served before the sends of the same read
 
 _LONG: Final = frozenset(  # codes with potentially long responses
@@ -57,10 +56,10 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
     RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
     RequestCode.SET_COMMITLOG_READ_MODE: "choosing how the log is read ahead is",
-    **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
 
 IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serves it
+    **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "gantrymq-access"),
     **dict.fromkeys((RequestCode.END_TRANSACTION, RequestCode.RESUME_CHECK_HALF_MESSAGE), "gantrymq-transaction"),
     **dict.fromkeys((RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2), "gantrymq-request-reply"),
     **dict.fromkeys(range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1), "gantrymq-pop"),
@@ -73,11 +72,14 @@ IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serve
         ),
         "gantrymq-pop",
     ),
-    **dict.fromkeys(
-        (RequestCode.GET_BROKER_EPOCH_CACHE, RequestCode.GET_BROKER_HA_STATUS),
-        "gantrymq-replication",
-    ),
+    **dict.fromkeys((RequestCode.POP_LITE_MESSAGE, RequestCode.LITE_SUBSCRIPTION_CTL), "gantrymq-lite"),
+    **dict.fromkeys(range(RequestCode.GET_BROKER_LITE_INFO, RequestCode.TRIGGER_LITE_DISPATCH + 1), "gantrymq-lite"),
+    RequestCode.GET_BROKER_EPOCH_CACHE: "gantrymq-replication",
     RequestCode.QUERY_CONSUME_QUEUE: "gantrymq-filter-sql92",
+    **dict.fromkeys(
+        range(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG + 1),
+        "gantrymq-access-plain",
+    ),
     **dict.fromkeys(
         (RequestCode.RECALL_MESSAGE, RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS),
         "gantrymq-schedule",
@@ -125,8 +127,7 @@ class RequestRouter:
         self._connected: Callable[[Connection], object] = _nothing
         self._lost: Callable[[Connection], object] = _nothing
         self._turning_away = False
-        self._access: AccessControl | None = None
-        self._identifications: set[asyncio.Task[None]] = set()
+        self._access: RequestAccess | None = None
         self._rules: dict[int, AccessRule] = {}
 
     @property
@@ -147,7 +148,7 @@ class RequestRouter:
 
     def control(self, access: AccessControl) -> None:
         """Identify the sender of each request from now on, and check what its handler states."""
-        self._access = access
+        self._access = RequestAccess(access)
 
     def around(self, before: Callable[[], object], after: Callable[[Connection], object]) -> None:
         """Call *before* and *after* around the requests of each read."""
@@ -194,7 +195,7 @@ class RequestRouter:
                 handler = handlers.get(asked.code)
                 if self._turning_away and asked.version > VERSION_5_3_1:
                     raise GoAway("this broker is stopping; use another one")
-                if access is not None and not self._admitted(access, asked, connection):
+                if access is not None and not access.admitted(asked, connection, self._rules.get(asked.code)):
                     connection.hold(commands[index:])
                     return
                 response = _unknown(asked, self._left_out) if handler is None else handler(asked, connection)
@@ -216,43 +217,10 @@ class RequestRouter:
 
     async def close(self) -> None:
         """Wait for requests in progress; those whose sender is not identified yet are refused."""
-        for identification in self._identifications:
-            identification.cancel()
+        if self._access is not None:
+            await self._access.close()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
-
-    def _admitted(self, access: AccessControl, asked: Command, connection: Connection) -> bool:
-        """Check a request; False if its sender is not identified yet, and the connection is released when it is."""
-        principal = access.known(connection, (asked.ext or {}).get(ACCESS_KEY, ""))
-        if principal is None:
-            waited, found = connection.notes.pop(_IDENTIFIED, (None, None))
-            if waited is not asked:
-                found = access.identify(SignedRequest(asked), connection)
-            if isinstance(found, GantryError):
-                raise found
-            if found is not None and not isinstance(found, Principal):
-                identification = self._run(self._identify(asked, connection, found))
-                self._identifications.add(identification)
-                identification.add_done_callback(self._identifications.discard)
-                return False
-            principal = found
-        connection.principal = principal
-        rule = self._rules.get(asked.code)
-        if rule is not None:
-            access.check_all(principal, rule(asked))
-        return True
-
-    async def _identify(self, asked: Command, connection: Connection, principal: Awaitable[Principal]) -> None:
-        found: Principal | GantryError
-        try:
-            found = await principal
-        except GantryError as error:
-            found = error
-        except (Exception, asyncio.CancelledError):  # an authorizer may raise the second one, too
-            log.exception("%s: authentication failed", connection.address)
-            found = ServerFault()
-        connection.notes[_IDENTIFIED] = asked, found
-        connection.release()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

@@ -18,10 +18,8 @@ from gantrymq.config import Settings
 from gantrymq.interfaces import ClientChannel, MovedMessage, StoreMessage
 from gantrymq.model.access import topic_resource
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.sends import SendCommand
+from gantrymq.remoting.sends import SendCommand, is_signed
 from gantrymq.remoting.signatures import ACCESS_KEY
-
-__all__ = ["SendTemplateCache"]
 
 MOST_REMEMBERED: Final = 16384  # templates; a client needs one for each topic that it sends to
 MOST_REMEMBERED_BYTES: Final = 16 * 1024 * 1024  # total size of their headers
@@ -43,11 +41,13 @@ def _make_messages(
     store_host: bytes,
     reconsume_times: int,
     wait_stored: bool,
+    secrets: Sequence[bytes] | None,
     messages: list[StoreMessage],
 ) -> None:
     """Append the messages of ``asked[start]`` and of the following sends that are alike to *messages*.
 
-    Stop at the first send without a body or with a queue id that is not below *queues*.
+    Stop at the first send without a body, with a queue id that is not below *queues*, or, unless *secrets* is None,
+    not signed with one of them.
     """
     alike = None
     for index in range(start, len(asked)):
@@ -58,6 +58,8 @@ def _make_messages(
         if alike is None:
             alike = send.alike
         if send.alike != alike or body is None or queue_id >= queues:
+            break
+        if secrets is not None and not is_signed(send, secrets):
             break
         messages.append(
             StoreMessage(
@@ -79,7 +81,9 @@ def _make_messages(
 
 
 make_messages = (
-    _make_messages if speedups.compiled is None else speedups.compiled.MessageMaker(SendCommand, StoreMessage)
+    _make_messages
+    if speedups.compiled is None
+    else speedups.compiled.MessageMaker(SendCommand, StoreMessage, is_signed)
 )
 
 
@@ -116,7 +120,7 @@ class SendTemplateCache:
             self._templates.clear()
             self._bytes = 0
         if client.principal is not None:
-            sender = Sender((send.ext or {}).get(ACCESS_KEY, ""), topic_resource(template.topic.name))
+            sender = Sender((send.ext or {}).get(ACCESS_KEY, ""), send.code, topic_resource(template.topic.name))
             template = template._replace(sender=sender)
         if send.alike not in self._templates:
             self._bytes += len(send.header)
@@ -148,7 +152,7 @@ class SendTemplateCache:
         born_host, access = client.peer_packed_host, self._access
         if self._preparation.sees_all:
             asked = asked[: start + 1]
-        at = start
+        at, secrets = start, None
         while at < len(asked):
             send = asked[at]
             template = known.get(send.alike) if type(send) is SendCommand else None
@@ -157,8 +161,10 @@ class SendTemplateCache:
             topic, queues, flags, flag, reconsume_times, property_template, special, template_revision, sender = (
                 template
             )
-            if access.active and (sender is None or not access.may_send(client, *sender)):
-                break
+            if access.active:
+                if sender is None or not access.may_send(client, *sender):
+                    break
+                secrets = access.secrets(sender.access_key)
             if template_revision != revision or topics.get(topic.name) is not topic:
                 break
             before, after, tags_code, wait_stored = property_template
@@ -178,6 +184,7 @@ class SendTemplateCache:
                 self._store_host,
                 reconsume_times,
                 wait_stored,
+                secrets,
                 messages,
             )
             if len(messages) == at - start:

@@ -2,7 +2,7 @@
 
 Standard input   one line, a JSON document (`Work`); its end means that the supervising process died
 Standard output  one line, a JSON document: the ready line with the process's port, or the error of the start
-Standard error   logs, each line with the broker's name in front, and what plugins print
+Standard error   logs, each line with the broker's name in front, and output of plugins
 
 If the supervising process dies, the broker stops like at SIGTERM, and is killed if that takes too long.
 """
@@ -32,7 +32,7 @@ STOP_LIMIT_S: Final = 45.0  # below TimeoutStopSec of the systemd unit
 
 @attrs.frozen
 class Work:
-    """What a broker's process has to do."""
+    """The task of a broker's process."""
 
     name: str
     file: str | None  # the common settings

@@ -1,10 +1,10 @@
-"""Settings of several brokers on one machine: what differs between them, and checks before any of them is started.
+"""Settings of several brokers on one machine: their differences, and checks before the first start.
 
 Broker number i of the brokers, from 0, gets
 
     brokerName        NAME-i, where NAME is the common brokerName, or "broker"
     storePathRootDir  a folder with its name, inside the common one
-    ports             the common port plus 10 i, such as 10911, 10921, 10931; 0 remains a free one
+    ports             the common port plus 10 i, such as 10911, 10921, 10931, also in listeners; 0 remains a free one
     consoleListen     the common one for broker 0, none for the others
 
 unless its own file sets the key.
@@ -24,7 +24,8 @@ from gantrymq.broker.ports import FAST_BELOW
 from gantrymq.cli.server_settings import ServerArguments, broker_settings, path_of, store_root
 from gantrymq.config import Settings, free_port_keys
 from gantrymq.errors import ConfigError
-from gantrymq.model.hosts import parse_address
+from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.remoting.listeners import NamedListener, listeners_of
 from gantrymq.settings_file import read_settings_file
 from gantrymq.world import FileReader, World
 
@@ -32,7 +33,8 @@ PORT_STEP: Final = 10  # the fast port is listenPort - 2, RocketMQ's replication
 CONSOLE: Final = "consoleListen"  # setting of gantrymq-console
 _ELECTED: Final = "enableControllerMode"
 _HA_PORT: Final = "haListenPort"  # setting of gantrymq-replication
-_OF_ONE_BROKER: Final = ("listeners", "advertisedAddresses")  # contain ports and addresses of a single broker
+_LISTENERS: Final = "listeners"
+_ADVERTISED: Final = "advertisedAddresses"  # of a single broker
 _PATHS: Final = "storePath"  # start of the keys of folders
 
 
@@ -57,7 +59,7 @@ def plan_brokers(
     """Return the settings of *count* brokers.
 
     Args:
-        arguments: what is common to all brokers.
+        arguments: common to all brokers.
         own_files: settings of the brokers, in order; empty, or as many as there are brokers.
 
     Raises:
@@ -81,24 +83,34 @@ def _planned(world: World, arguments: ServerArguments, number: int, count: int) 
             settings.set(key, str(value), source)
             forced[key] = (str(value), source)
 
-    for key in _OF_ONE_BROKER:
-        if count > 1 and key not in own and settings.text(key):
-            raise ConfigError(
-                f"{settings.source(key)}: {key} cannot be the same for several brokers; set it in a file of each "
-                "(--broker-config)"
-            )
+    if count > 1 and _ADVERTISED not in own and settings.text(_ADVERTISED):
+        raise ConfigError(
+            f"{settings.source(_ADVERTISED)}: {_ADVERTISED} cannot be the same for several brokers; set it in a file "
+            "of each (--broker-config)"
+        )
     force("brokerName", f"{settings.text('brokerName') or 'broker'}-{number}")
     force("storePathRootDir", store_root(settings) / settings.text("brokerName"))
     for key in free_port_keys(settings.schema.values()):
         if port := settings.number(key):
             force(key, port + PORT_STEP * number)
+    if number and _LISTENERS not in own and settings.text(_LISTENERS):
+        listeners = listeners_of(settings, any_protocol=True)
+        force(_LISTENERS, ",".join(_entry(each, PORT_STEP * number) for each in listeners))
+        listeners_of(settings, any_protocol=True)  # refuses a port above the largest
     if number and CONSOLE in settings.schema:
         force(CONSOLE, "")
     return PlannedBroker(arguments, forced, settings, notes)
 
 
+def _entry(listener: NamedListener, step: int) -> str:
+    """Return a listener as in the setting, with a port *step* above its own."""
+    tls = "+tls" if listener.tls else ""
+    address = format_address(listener.host, listener.port and listener.port + step)
+    return f"{listener.name}={listener.protocol}{tls}://{address}"
+
+
 def check_brokers(brokers: Sequence[PlannedBroker]) -> None:
-    """Check what must differ between brokers of one machine.
+    """Check the settings that must differ between brokers of one machine.
 
     Raises:
         ConfigError: two brokers have the same name, folder or port.
@@ -138,7 +150,7 @@ def _same_host(one: Settings, other: Settings) -> bool:
 
 
 def _ports(settings: Settings) -> dict[int, str]:
-    """Return the ports of a broker that are not free ones, with what they are."""
+    """Return the ports of a broker that are fixed, with their purposes."""
     found = {settings.number(key): key for key in free_port_keys(settings.schema.values())}
     if settings.flag("fastPortEnable"):
         found.setdefault(settings.number("listenPort") - FAST_BELOW, f"listenPort - {FAST_BELOW}, the fast port,")

@@ -21,8 +21,9 @@ from typing import Any, Final
 import attrs
 
 from gantrymq import strict_json
+from gantrymq.broker.exposure import NAME_SERVER
 from gantrymq.cli import LOADED_AT
-from gantrymq.cli.server_settings import NAME_SERVER, NameServerSettings, exposure_notes
+from gantrymq.cli.server_settings import NameServerSettings, exposure_notes
 from gantrymq.cli.serving import Servers, name_servers
 from gantrymq.cli.several.planned import PlannedBroker
 from gantrymq.cli.several.supervision import Process, SupervisedBroker
@@ -158,10 +159,14 @@ class SeveralBrokers:
         """Return the document that ``--output json`` prints when all brokers are ready."""
         assert self._names is not None
         line = self._names.ready_line()
-        del line["start_ms"]  # it comes last
+        del line["start_ms"]  # it is the last one
         line["brokers"] = [
             {"name": each.name, "pid": each.pid}
-            | {key: each.ready_line[key] for key in ("broker", "store", "flush", "listeners") if key in each.ready_line}
+            | {
+                key: each.ready_line[key]
+                for key in ("broker", "store", "flush", "access", "listeners")
+                if key in each.ready_line
+            }
             for each in self.supervised
         ]
         pages = {name: url for each in self.supervised for name, url in each.ready_line.get("pages", {}).items()}

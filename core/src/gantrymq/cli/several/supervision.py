@@ -29,7 +29,7 @@ STEADY_S: Final = 60.0  # a process that was ready for this long starts the back
 
 
 class BrokerNotStarted(GantryError):
-    """The process of a broker ended before it was ready; *exit_code* is that of a command that fails for this."""
+    """The process of a broker ended before it was ready; *exit_code*: for the command that fails because of this."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -131,7 +131,7 @@ class SupervisedBroker:
         """Stop the process. Idempotent.
 
         Returns:
-            What went wrong, as a sentence; empty if it stopped cleanly.
+            The failure, as a sentence; empty if it stopped cleanly.
         """
         if self._keeping is not None:
             self._keeping.cancel()

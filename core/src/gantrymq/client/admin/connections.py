@@ -16,6 +16,7 @@ from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.errors import BrokerRefused
 from gantrymq.loose_json import object_key
+from gantrymq.model.group import POPS, pops
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -38,6 +39,7 @@ class GroupClient:
     address: str  # host:port as the broker sees it
     language: str
     version: int  # of the protocol
+    protocol: str = ""  # such as grpc; empty for remoting, and if the broker does not report it
 
 
 @attrs.frozen
@@ -49,6 +51,11 @@ class GroupClients:
     message_model: str
     consume_from_where: str
     subscriptions: tuple[Subscription, ...]  # sorted by topic
+
+    @property
+    def pops(self) -> bool:
+        """Whether members of the group receive by pop."""
+        return self.consume_type == POPS or any(pops("", each.protocol) for each in self.clients)
 
 
 @attrs.frozen
@@ -207,6 +214,7 @@ def _client(members: dict[Any, Any], address: str) -> GroupClient:
         str(members.get(address) or "").removeprefix("/"),  # Java prints some with a slash
         str(members.get("language") or ""),
         int(members.get("version") or 0),
+        str(members.get("protocol") or ""),
     )
 
 

@@ -101,7 +101,7 @@ class ControllerCalls(ConfigurationCalls):
             return {str(name): _set(str(name), each) for name, each in (found.get("replicasInfoTable") or {}).items()}
 
     async def elect_master(self, address: str, cluster: str, broker: str, broker_id: int) -> ElectedMaster:
-        """Let a living member of the in-sync set of *broker* be the master at once.
+        """Elect a living member of the in-sync set of *broker* as the master at once.
 
         Raises:
             BrokerRefused: code 2011, it is the master already; 2012, it is not such a member; 2010, it is unknown.

@@ -18,8 +18,8 @@ import attrs
 from gantrymq.client.admin.errors import AnswerUnreadable
 from gantrymq.client.admin.topics import TopicCalls
 from gantrymq.client.argument_types import check_number
+from gantrymq.client.calls.client_ids import parse_unique_id
 from gantrymq.client.calls.decoding import decode_messages
-from gantrymq.client.calls.identity import parse_unique_id
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, ClientError, NoMessageFound, NoRoute
 from gantrymq.formats.compression import MAX_BODY_BYTES

@@ -112,7 +112,7 @@ class AdminRequests(Part):
             hint = await self._started().routes.hint(header.topic)
             raise NoRoute(f"no name server knows topic {header.topic}{hint}")
         if reply.code != ResponseCode.SUCCESS:
-            raise await self._explained(refused(reply, server), code)
+            raise await self._explained(refused(reply, server, code), code)
         return reply
 
     async def _explained(self, refusal: BrokerRefused, code: RequestCode) -> BrokerRefused:

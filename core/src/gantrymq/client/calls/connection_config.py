@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 import attrs
 
 from gantrymq.client.argument_types import check_text, shown
-from gantrymq.client.calls.identity import DEFAULT_INSTANCE
+from gantrymq.client.calls.client_ids import DEFAULT_INSTANCE
 from gantrymq.errors import InvalidParameter
 
 if TYPE_CHECKING:

@@ -10,27 +10,23 @@ remoting/.../netty/TlsSystemConfig.java, TlsHelper.java.
 
 from __future__ import annotations
 
-import base64
-import hmac
 import re
 from collections.abc import Mapping
 from typing import Final
 
 import attrs
 
+from gantrymq.client.calls.grants import advice
 from gantrymq.config import Settings
 from gantrymq.errors import BrokerRefused, ConfigError, InvalidParameter, NoPermission
 from gantrymq.remoting.codes import ResponseCode
-from gantrymq.remoting.command import Command
-from gantrymq.remoting.signatures import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, signed_text
+from gantrymq.remoting.signatures import ACL_ERROR, is_access_refusal
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.remoting.tls_settings import TLS_SETTINGS, tls_client, tls_file_layer
 from gantrymq.settings_load import environment_layer, nearest, strongest
 from gantrymq.world import FileReader
 
 ENVIRONMENT: Final = ("GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN")
-_ACL_ERROR: Final = "org.apache.rocketmq.acl.common.AclException: "  # 4.9 answers code 1 with it
-_ABOUT_ACCOUNTS: Final = re.compile(r"signature|\buser(name)?\b|has no permission to access", re.IGNORECASE)  # of 5.3
 _JAVA_PLACE: Final = re.compile(r", [\w.]+\([\w.:]+\)$")
 
 
@@ -48,47 +44,29 @@ class Credentials:
     security_token: str | None = attrs.field(default=None, repr=False)  # of a temporary account
 
 
-class Signer:
-    """Signs requests with the keys of one account."""
-
-    def __init__(self, credentials: Credentials) -> None:
-        """Prepare the HMAC of the secret key."""
-        self._credentials = credentials
-        self._keyed = hmac.new(credentials.secret_key.encode(), digestmod="sha1")
-
-    def sign(self, request: Command) -> None:
-        """Add the account and the signature to *request*; changing the request afterwards invalidates the signature."""
-        ext = request.ext
-        if ext is None:
-            ext = request.ext = {}
-        ext[ACCESS_KEY] = self._credentials.access_key
-        if self._credentials.security_token is not None:
-            ext[SECURITY_TOKEN] = self._credentials.security_token
-        digest = self._keyed.copy()
-        digest.update(signed_text(ext))
-        if request.body:
-            digest.update(request.body)
-        ext[SIGNATURE] = base64.b64encode(digest.digest()).decode()
-
-
 class AccessDenied(BrokerRefused, NoPermission):
     """Raised when the cluster's access control rejects the client; retrying with the same credentials does not help."""
 
-    def __init__(self, remark: str, address: str) -> None:
+    def __init__(self, remark: str, address: str, request: int = 0) -> None:
         super().__init__(ResponseCode.NO_PERMISSION, remark, address)
-        self.args = (
-            f"{address} controls access and refused this client: {remark.rstrip('.')}; check its credentials "
-            "(access key, secret key) and what they are allowed",
-        )
+        advised = advice(remark, request)
+        said = f"{remark.rstrip('.')}; {advised}" if advised else remark
+        self.args = (f"{address} controls access and refused this client: {said}",)
 
 
-def access_denied(code: int, remark: str, address: str) -> AccessDenied | None:
-    """Return the error if a response comes from access control, or None for any other refusal."""
-    if code == ResponseCode.SYSTEM_ERROR and remark.startswith(_ACL_ERROR):
-        return AccessDenied(_JAVA_PLACE.sub("", remark[len(_ACL_ERROR) :]), address)
-    if code == ResponseCode.NO_PERMISSION and _ABOUT_ACCOUNTS.search(remark):
-        return AccessDenied(remark, address)
-    return None
+def access_denied(code: int, remark: str, address: str, request: int = 0) -> AccessDenied | None:
+    """Return the error if a response comes from access control, or None for any other refusal.
+
+    Args:
+        code: of the response.
+        remark: of the response.
+        address: of the server.
+        request: code of the request; 0 if unknown.
+    """
+    if not is_access_refusal(code, remark):
+        return None
+    plain = code == ResponseCode.SYSTEM_ERROR
+    return AccessDenied(_JAVA_PLACE.sub("", remark.removeprefix(ACL_ERROR)) if plain else remark, address, request)
 
 
 def resolve_credentials(given: Credentials | None, environ: Mapping[str, str]) -> Credentials | None:

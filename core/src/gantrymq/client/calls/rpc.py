@@ -66,7 +66,7 @@ class RpcClient:
         """
         reply = await self.exchange(address, code, header, body, timeout_s)
         if reply.code != ResponseCode.SUCCESS:
-            raise refused(reply, address)
+            raise refused(reply, address, code)
         return reply
 
     async def exchange(
@@ -155,10 +155,12 @@ class RpcClient:
             (connection.abort if abort else connection.close)()
 
 
-def refused(reply: Command, address: str) -> BrokerRefused:
-    """Return the error for a response with a code other than SUCCESS."""
+def refused(reply: Command, address: str, request: int = 0) -> BrokerRefused:
+    """Return the error for a response with a code other than SUCCESS; *request* is the code of the request."""
     remark = (reply.remark or "").split("\nSee https://", 1)[0].strip()
-    return access_denied(reply.code, remark, address) or BrokerRefused(reply.code, remark or "no reason given", address)
+    if denied := access_denied(reply.code, remark, address, request):
+        return denied
+    return BrokerRefused(reply.code, remark or "no reason given", address)
 
 
 def reply_header(header: type[HeaderType], reply: Command, address: str) -> HeaderType:

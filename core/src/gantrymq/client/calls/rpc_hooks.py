@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import Final, Self
 
-from gantrymq.client.calls.credentials import Credentials, Signer
+from gantrymq.client.calls.credentials import Credentials
 from gantrymq.client.calls.namespaces import Namespace
 from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.signatures import Signer
 
 _VIP_DISTANCE: Final = 2  # a broker's fast port is listenPort - 2
 _NAMESPACED: Final = "nsd"

@@ -18,9 +18,9 @@ from typing import Any
 
 import attrs
 
+from gantrymq.client.calls.client_ids import client_id, instance_name, local_address, unique_ids
 from gantrymq.client.calls.connection_config import ConnectionConfig
 from gantrymq.client.calls.credentials import Credentials, resolve_credentials, tls_of_environment
-from gantrymq.client.calls.identity import client_id, instance_name, local_address, unique_ids
 from gantrymq.client.calls.namespaces import Namespace, namespace_of_endpoint
 from gantrymq.client.calls.outages import Outages
 from gantrymq.client.calls.rpc import RpcClient

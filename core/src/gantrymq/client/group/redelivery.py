@@ -24,7 +24,7 @@ from gantrymq.client.sending.encoded_message import prepare
 from gantrymq.client.sending.message_sender import MessageSender, Submission
 from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.sending.retries import RetryPolicy
-from gantrymq.client.sending.send_requests import SendIdentity
+from gantrymq.client.sending.send_requests import ProducerFields
 from gantrymq.errors import GantryError, InvalidParameter
 from gantrymq.model import properties as names
 from gantrymq.model.names import RETRY_PREFIX
@@ -76,7 +76,7 @@ class Redelivery:
         self._settings = settings
         self._deliveries = deliveries
         self._unit_mode = unit_mode
-        self._sender = MessageSender(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _ignore_oneway)
+        self._sender = MessageSender(instance, ProducerFields(_INNER_GROUP), ProducerSettings(), _ignore_oneway)
 
     def close(self) -> None:
         """Send no more messages."""

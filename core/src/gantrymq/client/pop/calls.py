@@ -22,11 +22,12 @@ from gantrymq.client.calls.decoding import decode_messages, parse_tags
 from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, refused, reply_header
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.pop.receipts import Receipt, ReceiptHandles
+from gantrymq.client.pop.receipts import ReceiptHandles
 from gantrymq.client.reading.group_pulls import FilterChecks
 from gantrymq.errors import ClientError
 from gantrymq.loose_json import dumps
 from gantrymq.model.properties import POP_CK
+from gantrymq.model.receipt import Receipt
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -39,7 +40,6 @@ _NOT_FOUND: Final = 19  # response codes of a pop without messages
 _POLLING_FULL: Final = 209
 _POLLING_TIMEOUT: Final = 210
 _FIRST_POP_TIME: Final = "1ST_POP_TIME"
-_ORDERED: Final = 999  # reviveQueueId of pops in order
 
 
 @header_of(RequestCode.POP_MESSAGE)
@@ -132,7 +132,7 @@ class PopCalls:
                 "the plugin gantrymq-pop; consume with client.consumer() or client.lite_pull() instead"
             )
         if reply.code != ResponseCode.SUCCESS:
-            raise refused(reply, address)
+            raise refused(reply, address, RequestCode.POP_MESSAGE)
         return self._read_reply(reply, address, broker_name, parameters)
 
     def _read_reply(self, reply: Command, address: str, broker_name: str, parameters: PopParameters) -> PopResult:
@@ -192,7 +192,7 @@ class PopCalls:
                 "b": _bits(indexes),
                 "c": self._group,
                 "it": pop.invisible_ms,
-                "pt": pop.pop_time_ms,
+                "pt": pop.pop_ms,
                 "q": pop.queue_id,
                 "r": pop.kind,
                 "rq": pop.revive_queue,
@@ -210,13 +210,7 @@ class PopCalls:
         reply = await self._instance.rpc.send(address, request, CALL_TIMEOUT_S)
         _check(reply, address)
         header = reply_header(ChangeInvisibleTimeResponse, reply, address)
-        start = receipt.start_offset if receipt.revive_queue == _ORDERED else receipt.queue_offset
-        return receipt._replace(
-            start_offset=start,
-            pop_time_ms=header.pop_time,
-            invisible_ms=header.invisible_time,
-            revive_queue=header.revive_qid,
-        )
+        return receipt.changed(header.pop_time, header.invisible_time, header.revive_qid)
 
     def _receipt_fields(self, receipt: Receipt) -> dict[str, str]:
         return {
@@ -236,7 +230,7 @@ class PopCalls:
 
 def _check(reply: Command, address: str) -> None:
     if reply.code != ResponseCode.SUCCESS:
-        raise refused(reply, address)
+        raise refused(reply, address, RequestCode.ACK_MESSAGE)
 
 
 def _bits(indexes: Iterable[int]) -> str:

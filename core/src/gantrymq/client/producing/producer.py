@@ -31,7 +31,7 @@ from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, Batching, 
 from gantrymq.client.sending.results import SendResult
 from gantrymq.client.sending.retries import RETRY_CODES
 from gantrymq.client.sending.selectors import Balancing, Destination, Selector
-from gantrymq.client.sending.send_requests import SendIdentity, recall
+from gantrymq.client.sending.send_requests import ProducerFields, recall
 from gantrymq.client.tracing.hook_calls import SendHookCaller
 from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
 from gantrymq.client.user_functions import notify
@@ -108,8 +108,8 @@ class Producer(Part):
     def _register(self, instance: ClientInstance) -> None:
         instance.registration.add_producer(self.group)
         settings = self.settings
-        identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
-        sender = MessageSender(instance, identity, settings, self._count_dropped)
+        producer = ProducerFields(self.group, settings.default_topic, settings.default_topic_queues)
+        sender = MessageSender(instance, producer, settings, self._count_dropped)
         self._modes = SendModes(instance, sender, settings, self._compressor, self._start_task)
         self._hooks = self._instrumentation.sends(instance, self.group, settings.max_message_bytes)
 

@@ -15,6 +15,7 @@ from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.calls.rpc import refused, reply_header
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.formats.compression import MAX_BODY_BYTES
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageResponse
 
@@ -109,7 +110,7 @@ def read_pulled_records(reply: Command, address: str) -> PulledRecords:
     """Decode a broker's response without its records; the broker filtered them by tag hashes only."""
     status = _STATUS.get(reply.code)
     if status is None:
-        raise refused(reply, address)
+        raise refused(reply, address, RequestCode.PULL_MESSAGE)
     header = reply_header(PullMessageResponse, reply, address)
     return PulledRecords(
         status=status,

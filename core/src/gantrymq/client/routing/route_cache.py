@@ -324,7 +324,7 @@ class RouteCache:
         if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise NotANameServer(RequestCode.GET_ROUTEINFO_BY_TOPIC, server, reply.remark or "")
         if reply.code != ResponseCode.SUCCESS:
-            raise refused(reply, server)
+            raise refused(reply, server, RequestCode.GET_ROUTEINFO_BY_TOPIC)
         return parse_route(reply.payload)
 
     async def _ask_one(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
@@ -352,7 +352,7 @@ class RouteCache:
             await asyncio.wait(asked.values())
             for each in asked.values():
                 if not each.cancelled():
-                    each.exception()  # that of a server which nobody waited for is no unhandled error
+                    each.exception()  # marks the exception as handled: no caller waited for this server
 
     async def _first_of(self, tasks: list[asyncio.Task[tuple[Command, str]]], most_s: float) -> None:
         """Wait until one of *tasks* ends, at most *most_s*."""

@@ -17,7 +17,7 @@ import attrs
 
 from gantrymq.client.errors import OptionUnusable
 from gantrymq.client.message import Message
-from gantrymq.errors import ClientError, MessageIllegal
+from gantrymq.errors import BodyTooLarge, ClientError
 from gantrymq.formats.batch_body import MIN_ENTRY_BYTES, BatchEntry, encode_batch
 from gantrymq.formats.compression import import_package
 from gantrymq.model import properties as property_text
@@ -182,7 +182,7 @@ def prepare_batch(
         single = prepare(message, next_id)
         parts.add(message, single, entry_of(single))
     if parts.size > max_bytes:
-        raise MessageIllegal(
+        raise BodyTooLarge(
             f"a batch of {len(messages)} messages takes {parts.size} bytes, the longest allowed is {max_bytes} "
             "(max_message_bytes); send it as several batches (send_batches)"
         )

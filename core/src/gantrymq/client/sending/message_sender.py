@@ -22,7 +22,7 @@ from gantrymq.client.sending.results import SendFailed, SendResult, read_send_re
 from gantrymq.client.sending.retries import FAILURES, LEAST_LEFT_S, RetryPolicy, SendRetries
 from gantrymq.client.sending.selection import BatchQueueCache, QueueSelection
 from gantrymq.client.sending.selectors import Balancing
-from gantrymq.client.sending.send_requests import SendIdentity, send_request
+from gantrymq.client.sending.send_requests import ProducerFields, send_request
 from gantrymq.client.sending.send_window import SendWindow
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
@@ -52,14 +52,14 @@ class MessageSender:
     def __init__(
         self,
         instance: ClientInstance,
-        identity: SendIdentity,
+        producer: ProducerFields,
         settings: ProducerSettings,
         dropped: Callable[[], object],
     ) -> None:
         """*dropped* is called for an accepted oneway message that could not be written."""
         self._instance = instance
         self._clock = instance.world.clock
-        self._identity = identity
+        self._producer = producer
         self._settings = settings
         self._dropped = dropped
         faults = LatencyFaults(detecting=settings.detect_faults) if settings.latency_fault_tolerance else None
@@ -82,9 +82,9 @@ class MessageSender:
 
     async def queues(self, topic: str, timeout_s: float = SEND_TIMEOUT_S) -> tuple[MessageQueue, ...]:
         """Return the queues to send to, see `RouteCache.publish_queues`."""
-        identity = self._identity
+        producer = self._producer
         return await self._instance.routes.publish_queues(
-            topic, identity.default_topic, identity.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
+            topic, producer.default_topic, producer.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
         )
 
     def queues_known(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -159,13 +159,13 @@ class MessageSender:
             raise _wrong_queue(queue, topic)
         address = await self._address(queue)
         encoded = await _encode(submission, instance.world.workers)
-        request = send_request(encoded, queue, self._identity, self._clock.now_ms(), oneway=True)
+        request = send_request(encoded, queue, self._producer, self._clock.now_ms(), oneway=True)
         await instance.rpc.oneway(address, request, timeout_s, self._dropped)
         await self._pace.item_done()
 
     async def _attempt(self, encoded: EncodedMessage, queue: MessageQueue, timeout_s: float) -> SendResult:
         address = self._instance.routes.master(queue.broker_name) or await self._address(queue)
-        request = send_request(encoded, queue, self._identity, self._clock.now_ms())
+        request = send_request(encoded, queue, self._producer, self._clock.now_ms())
         if not self._choice.listens:
             reply = await self._instance.rpc.send(address, request, timeout_s)
             return read_send_reply(reply, address, queue, encoded.unique_ids)

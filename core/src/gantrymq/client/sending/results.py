@@ -14,6 +14,7 @@ import attrs
 from gantrymq.client.calls.rpc import refused, reply_header
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectFailed, ConnectionLost
 from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.send import SendMessageResponse
 
@@ -145,7 +146,7 @@ def read_send_reply(reply: Command, address: str, queue: MessageQueue, unique_id
     """
     status = _STATUS.get(reply.code)
     if status is None:
-        raise refused(reply, address)
+        raise refused(reply, address, RequestCode.SEND_MESSAGE)
     header = reply_header(SendMessageResponse, reply, address)
     return SendResult(
         status=status,

@@ -53,7 +53,7 @@ _RECONSUME_TIME = "RECONSUME_TIME"
 _MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 
 
-class SendIdentity(NamedTuple):
+class ProducerFields(NamedTuple):
     """Producer fields that are the same in every send."""
 
     group: str
@@ -137,14 +137,14 @@ _write_plain = (
 
 
 def send_request(
-    encoded: EncodedMessage, queue: MessageQueue, identity: SendIdentity, born_ms: int, *, oneway: bool = False
+    encoded: EncodedMessage, queue: MessageQueue, producer: ProducerFields, born_ms: int, *, oneway: bool = False
 ) -> SendRequest:
     """Return the request that sends *encoded* to *queue*.
 
     Args:
         encoded: from `prepare` or `prepare_batch`.
         queue: destination; the request also names its broker.
-        identity: of the producer.
+        producer: its fields.
         born_ms: wall time of this attempt.
         oneway: the broker sends no response.
     """
@@ -155,7 +155,7 @@ def send_request(
         reconsume_times = _count(properties.pop(_RECONSUME_TIME, "")) or 0
         most_reconsume_times = _count(properties.pop(_MAX_RECONSUME_TIMES, ""))
     template = _template(
-        identity,
+        producer,
         encoded.topic,
         queue,
         encoded.sys_flag,
@@ -171,7 +171,7 @@ def send_request(
 
 @lru_cache(4096, typed=True)
 def _template(
-    identity: SendIdentity,
+    producer: ProducerFields,
     topic: str,
     queue: MessageQueue,
     sys_flag: int,
@@ -186,17 +186,17 @@ def _template(
     if is_reply:
         code = RequestCode.SEND_REPLY_MESSAGE_V2
     header = SendMessageRequest(
-        producer_group=identity.group,
+        producer_group=producer.group,
         topic=topic,
-        default_topic=identity.default_topic,
-        default_topic_queue_nums=identity.default_topic_queues,
+        default_topic=producer.default_topic,
+        default_topic_queue_nums=producer.default_topic_queues,
         queue_id=queue.queue_id,
         sys_flag=sys_flag,
         born_timestamp=0,
         flag=flag,
         properties="",
         reconsume_times=reconsume_times,
-        unit_mode=identity.unit_mode,
+        unit_mode=producer.unit_mode,
         max_reconsume_times=most_reconsume_times,
         batch=batch,
         bname=queue.broker_name,
@@ -219,7 +219,7 @@ async def recall(instance: ClientInstance, group: str, topic: str, handle: str) 
     fields = {"producerGroup": group, "topic": topic, "recallHandle": handle, "bname": broker_name}
     reply = await instance.rpc.send(address, command.request(RequestCode.RECALL_MESSAGE, fields), CALL_TIMEOUT_S)
     if reply.code != ResponseCode.SUCCESS:
-        raise refused(reply, address)
+        raise refused(reply, address, RequestCode.RECALL_MESSAGE)
     return (reply.ext or {}).get("msgId", "")
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from gantrymq.client.argument_types import shown
 from gantrymq.client.message import RESERVED, Message, ReceivedMessage
-from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
+from gantrymq.errors import BodyEmpty, BodyTooLarge, InvalidParameter, MessageIllegal, NoPermission, PropertiesTooLarge
 from gantrymq.model import names
 from gantrymq.model import properties as property_names
 
@@ -70,9 +70,9 @@ def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
     if not isinstance(message.body, bytes | bytearray | memoryview):
         raise MessageIllegal(f"the body for {message.topic} is {type(message.body).__name__}, it must be bytes")
     if not message.body:
-        raise MessageIllegal(f"the body for {message.topic} is empty; RocketMQ takes messages of 1 byte and more")
+        raise BodyEmpty(f"the body for {message.topic} is empty; RocketMQ takes messages of 1 byte and more")
     if len(message.body) > max_bytes:
-        raise MessageIllegal(
+        raise BodyTooLarge(
             f"the body for {message.topic} has {len(message.body)} bytes, the longest allowed is {max_bytes} "
             "(max_message_bytes of the producer; maxMessageSize of the broker must allow it as well)"
         )
@@ -185,7 +185,7 @@ def _check_properties(message: Message) -> None:
         raise MessageIllegal(f"{property_names.INNER_MULTI_DISPATCH} names light queues; their names must not hold '/'")
     length = len(text) if text.isascii() else len(property_names.encode(found))
     if length > property_names.MAX_BYTES:
-        raise MessageIllegal(
+        raise PropertiesTooLarge(
             f"the properties of a message for {message.topic} take {length} bytes, the longest allowed is "
             f"{property_names.MAX_BYTES}"
         )

@@ -23,7 +23,7 @@ from gantrymq.client.sending.encoded_message import Compressor, prepare
 from gantrymq.client.sending.message_sender import MessageSender, Submission
 from gantrymq.client.sending.producer_settings import ProducerSettings
 from gantrymq.client.sending.retries import RetryPolicy
-from gantrymq.client.sending.send_requests import SendIdentity
+from gantrymq.client.sending.send_requests import ProducerFields
 from gantrymq.client.tracing.records import TraceRecord, encode_trace, trace_keys
 from gantrymq.errors import GantryError
 from gantrymq.model.names import MAX_GROUP_CHARS
@@ -53,8 +53,8 @@ class TraceWriter:
         self._trace = trace
         self._instance = instance
         self._clock = instance.world.clock
-        identity = SendIdentity(f"_INNER_TRACE_PRODUCER-{group}-{role}-1"[:MAX_GROUP_CHARS])
-        self._sender = MessageSender(instance, identity, ProducerSettings(), _nothing)
+        producer = ProducerFields(f"_INNER_TRACE_PRODUCER-{group}-{role}-1"[:MAX_GROUP_CHARS])
+        self._sender = MessageSender(instance, producer, ProducerSettings(), _nothing)
         self._compressor = Compressor("zlib", 5)
         self._waiting: deque[TraceRecord] = deque()
         self._due = asyncio.Event()

@@ -167,9 +167,11 @@ def load(files: FileTree, path: Path, log: Callable[[str], Any] = lambda sentenc
     return kept
 
 
-def save(files: FileTree, path: Path, text: str) -> None:
+def save(files: FileTree, path: Path, text: str, mode: int | None = None) -> None:
     """Write *text* to *path* durably, after renaming the old file to the backup. Creates the folder if missing.
 
+    Args:
+        mode: permission bits of the new file, as for `Files.replace`.
     Raises:
         OSError: the save failed; the backup contains the previous text.
     """
@@ -178,7 +180,7 @@ def save(files: FileTree, path: Path, text: str) -> None:
     if there is not None and there.size > 0:
         files.rename(path, backup_of(path))
         files.sync_dir(path.parent)
-    files.replace(path, text.encode())
+    files.replace(path, text.encode(), mode)
 
 
 def _read(files: FileReader, path: Path) -> tuple[dict[Any, Any] | None, str | None]:

@@ -44,6 +44,7 @@ class GetRouteinfoByTopicRequest(RequestHeader):
 
     topic: str
     accept_standard_json_only: bool | None = None
+    with_details: bool | None = None  # listenerAddrs and attributes: GantryMQ's own, other name servers ignore it
 
 
 @header_of(RequestCode.DELETE_TOPIC_IN_NAMESRV)

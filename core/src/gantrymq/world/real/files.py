@@ -24,6 +24,8 @@ from gantrymq.world.files import DiskUsage, FileStat
 from gantrymq.world.real import lock as locks
 from gantrymq.world.real.file import RealFile, pread, sync_descriptor, written
 
+_OWN_ID = os.geteuid() if hasattr(os, "geteuid") else 0  # st_uid is 0 on Windows
+
 
 class RealVolume:
     """A file system, identified by the descriptor of a folder."""
@@ -92,12 +94,22 @@ class RealFiles:
     def stat(self, path: Path) -> FileStat | None:
         """Return the status of *path*, or None if it does not exist."""
         try:
-            found = os.stat(path)
+            found = os.lstat(path)
+            is_link = mode_bits.S_ISLNK(found.st_mode)
+            if is_link:
+                found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         mode = found.st_mode
         modified_ms = found.st_mtime_ns // 1_000_000
-        return FileStat(found.st_size, modified_ms, mode_bits.S_ISDIR(mode), mode_bits.S_IMODE(mode))
+        return FileStat(
+            found.st_size,
+            modified_ms,
+            mode_bits.S_ISDIR(mode),
+            mode_bits.S_IMODE(mode),
+            is_own=found.st_uid == _OWN_ID,
+            is_link=is_link,
+        )
 
     def list(self, path: Path) -> list[str]:
         """Return the sorted names in a folder; empty if it does not exist."""
@@ -146,13 +158,13 @@ class RealFiles:
         finally:
             os.close(descriptor)
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, mode: int | None = None) -> None:
         """Write ``<path>.tmp``, sync it, rename it over *path* and sync the folder."""
         temporary = path.with_name(path.name + ".tmp")
         with self._replacing:
             try:
                 # Synced before the rename: otherwise a crash could leave the new name with empty content.
-                _write_synced(temporary, data)
+                _write_synced(temporary, data, mode)
                 os.replace(temporary, path)
             except BaseException:
                 with contextlib.suppress(OSError):
@@ -216,9 +228,11 @@ class RealFiles:
             return DiskUsage(found.f_blocks * unit, found.f_bfree * unit, found.f_bavail * unit)
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o666)
+def _write_synced(path: Path, data: bytes, mode: int | None) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o666 if mode is None else mode)
     try:
+        if mode is not None:  # a leftover of an interrupted call keeps its own
+            os.fchmod(descriptor, mode)
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]

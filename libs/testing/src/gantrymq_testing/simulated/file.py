@@ -41,6 +41,7 @@ class Content:
     def __init__(self, disk: Disk, modified_ms: int) -> None:
         self.size = 0
         self.modified_ms = modified_ms
+        self.mode: int | None = None  # permission bits; None: those of every file
         self.memory = mmap.mmap(-1, BLOCK_BYTES)  # at least as long as the file; zero after its end
         self.locked = False
         self._disk = disk

@@ -74,7 +74,9 @@ class SimulatedFiles:
             trace: receives ``file.*`` events, one per call that changes or syncs something.
             capacity: size in bytes, in blocks of 4 KiB.
         """
-        self.mode = 0o600  # permission bits of every file
+        self.mode = 0o600  # permission bits of every file that `replace` has not given others
+        self.is_own = True  # whether every file belongs to the user of this process
+        self.links: set[Path] = set()  # files that count as reached by a symbolic link
         self._now_ms = now_ms
         self._trace = trace
         self._disk = Disk(capacity)
@@ -99,7 +101,9 @@ class SimulatedFiles:
         content = self._files.get(path)
         if content is None:
             return None
-        return FileStat(content.size, content.modified_ms, is_dir=False, mode=self.mode)
+        mode = content.mode or self.mode
+        is_link = path in self.links
+        return FileStat(content.size, content.modified_ms, False, mode, is_own=self.is_own, is_link=is_link)
 
     def list(self, path: Path) -> list[str]:
         """Return the names in a folder, sorted; empty if it does not exist."""
@@ -134,7 +138,7 @@ class SimulatedFiles:
         content = self._files.get(_absolute(Path(path)))
         return None if content is None else content.read(position, max(0, min(length, content.size - position)))
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, mode: int | None = None) -> None:
         """Write ``<path>.tmp``, then rename it over *path*; on an error *path* is unchanged."""
         temporary = path.with_name(path.name + ".tmp")
         self._note("file.replace", path, 0, data)
@@ -142,7 +146,7 @@ class SimulatedFiles:
         try:
             content.resize(0)
             content.write(0, data)
-            content.modified_ms = self._now_ms()
+            content.modified_ms, content.mode = self._now_ms(), mode
             self._move(temporary, path)
         except OSError:
             self._unlink(_absolute(temporary))
