@@ -1,0 +1,1 @@
+"""Access control: users, policies and signatures of RocketMQ 5."""
