@@ -1,0 +1,1 @@
+"""RocketMQ's gRPC protocol, served in the broker's process."""

@@ -1,0 +1,1 @@
+"""The requests of apache.rocketmq.v2 on the operations of the broker."""
