@@ -11,14 +11,40 @@ from gantrymq.errors import BrokerRefused
 from gantrymq.plugin.commands import local_time
 
 
-def rates(info: Mapping[str, str]) -> tuple[float | None, float | None]:
-    """Return the messages in and out per second, over the last ten seconds."""
-    return rate(info.get("putTps")), rate(info.get("getTransferredTps") or info.get("getTransferedTps"))  # 4.9
+@attrs.frozen
+class BrokerFigures:
+    """Figures in the runtime info of a broker of any version; None: it does not report one."""
+
+    version: str | None
+    active: bool | None
+    started_ms: int | None
+    in_per_s: float | None  # messages, over the last ten seconds
+    out_per_s: float | None
+    in_today: int | None  # messages since midnight
+    out_today: int | None
+    put_total: int | None  # messages
+    got_total: int | None
+    log_min_offset: int | None
+    log_max_offset: int | None
+    dispatch_behind_bytes: int | None
 
 
-def today(info: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """Return the messages in and out since midnight."""
-    return _since_morning(info, "msgPutTotal"), _since_morning(info, "msgGetTotal")
+def runtime_figures(info: Mapping[str, str]) -> BrokerFigures:
+    """Return the figures in the runtime info of a broker."""
+    return BrokerFigures(
+        version=info.get("brokerVersionDesc"),
+        active=info["brokerActive"] == "true" if "brokerActive" in info else None,  # 4.9 does not report it
+        started_ms=_whole(info.get("bootTimestamp")),
+        in_per_s=_per_s(info.get("putTps")),
+        out_per_s=_per_s(info.get("getTransferredTps") or info.get("getTransferedTps")),  # the name in 4.9
+        in_today=_since_morning(info, "msgPutTotal"),
+        out_today=_since_morning(info, "msgGetTotal"),
+        put_total=_whole(info.get("msgPutTotalTodayNow")),
+        got_total=_whole(info.get("msgGetTotalTodayNow")),
+        log_min_offset=_whole(info.get("commitLogMinOffset")),
+        log_max_offset=_whole(info.get("commitLogMaxOffset")),
+        dispatch_behind_bytes=_whole(info.get("dispatchBehindBytes")),
+    )
 
 
 def rate(text: str | None) -> float | None:
@@ -29,8 +55,12 @@ def rate(text: str | None) -> float | None:
         return None
 
 
-def whole(text: str | None) -> int | None:
-    """Return a whole number, None for anything else."""
+def _per_s(text: str | None) -> float | None:
+    found = rate(text)
+    return None if found is None else round(found, 2)
+
+
+def _whole(text: str | None) -> int | None:
     try:
         return int(text or "")
     except ValueError:
@@ -38,7 +68,7 @@ def whole(text: str | None) -> int | None:
 
 
 def _since_morning(info: Mapping[str, str], name: str) -> int | None:
-    now, morning = whole(info.get(f"{name}TodayNow")), whole(info.get(f"{name}TodayMorning"))
+    now, morning = _whole(info.get(f"{name}TodayNow")), _whole(info.get(f"{name}TodayMorning"))
     return None if now is None or morning is None else now - morning
 
 

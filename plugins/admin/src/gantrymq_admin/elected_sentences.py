@@ -201,8 +201,9 @@ def _failures(found: ElectedSet) -> Iterator[str]:
         yield f"If broker id {master.id} failed, broker id {either} would take over {late}{lost}{few}."
     else:
         yield (
-            f"If broker id {master.id} failed, nobody could take over: messages would be refused until it is back, or "
-            "until 'gantrymq cluster promote --unclean' elects another broker, and what that one lacks is lost."
+            f"If broker id {master.id} failed, no other broker could take over: messages would be refused until it "
+            "is back, or until 'gantrymq cluster promote --unclean' elects another broker, and what that one "
+            "lacks is lost."
         )
     if master.silent:
         return
@@ -224,7 +225,7 @@ def _failures(found: ElectedSet) -> Iterator[str]:
         )
     engine = "the controllers" if found.controllers else "etcd"
     if state.fencing == "rocketmq":
-        yield f"If {engine} failed, the master would go on, and nobody would notice if it failed too."
+        yield f"If {engine} failed, the master would go on, and its own failure would not be noticed."
     else:
         then = "at once" if found.controllers else f"after {lease} at most"
         but = ", unless every member of the set follows it" if state.fencing == "failsafe" else ""

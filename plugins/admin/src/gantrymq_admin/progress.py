@@ -6,31 +6,35 @@ messages that exist, and not known of a group that broadcasts, because its membe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import GroupClients, QueueProgress
+from gantrymq.client.admin import GroupClient, GroupClients, QueueProgress
 from gantrymq.errors import BrokerRefused
 from gantrymq.plugin.client import reply_header
 from gantrymq.plugin.headers import Header, OffsetResponse, QueryConsumerOffsetRequest, header_of
-from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.model import POPS, MessageQueue, Subscription
 from gantrymq.plugin.names import RETRY_PREFIX
 from gantrymq.plugin.remoting import RequestCode, ResponseCode
 
 __all__ = [
     "MOST_TOPICS",
+    "GroupMembers",
     "GroupQueue",
+    "GroupTotals",
     "ages_of",
     "committed_at",
     "delete_offsets",
     "is_broadcasting",
     "lag_sum",
+    "members_of",
     "oldest_age",
     "progress_of",
     "queues_of_group",
+    "totals_of",
 ]
 
 MOST_TOPICS: Final = 8  # topics of a group that are asked for one by one
@@ -51,6 +55,27 @@ class GroupQueue:
     last_stored_ms: int  # store time of the last message consumed, 0 without one
     late_ms: int | None  # age of the next message to consume; 0 without one
     deleted: int | None  # messages deleted before the group consumed them
+
+
+@attrs.frozen
+class GroupTotals:
+    """Sums over queues of a group."""
+
+    behind: int | None  # None: not known
+    late_ms: int | None  # age of the oldest message not consumed; 0 without one; None: not known
+    deleted: int  # messages deleted before the group consumed them, where that is known
+    deleted_known: bool  # False: `deleted` is a lower bound
+
+
+@attrs.frozen
+class GroupMembers:
+    """The members of a group that are online at several brokers, and their subscriptions."""
+
+    clients: tuple[tuple[str, GroupClient], ...]  # with the broker that each is connected to
+    subscriptions: tuple[Subscription, ...]  # sorted by topic
+    consume_type: str  # empty without members, also the next two
+    message_model: str
+    consume_from_where: str
 
 
 @header_of(DELETE_OFFSETS)
@@ -162,9 +187,39 @@ def _queues(found: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(each) for each in found["queues"])
 
 
-def lag_sum(progress: Iterable[QueueProgress]) -> int | None:
+def totals_of(queues: Sequence[GroupQueue]) -> GroupTotals:
+    """Return the sums over *queues*."""
+    return GroupTotals(
+        lag_sum(each.behind for each in queues),
+        oldest_age(each.late_ms for each in queues),
+        sum(each.deleted or 0 for each in queues),
+        all(each.behind == 0 or each.deleted is not None for each in queues),
+    )
+
+
+def members_of(online: Mapping[str, GroupClients | None]) -> GroupMembers:
+    """Return the members of a group that brokers report, None without members.
+
+    Of several subscriptions to a topic, the one that the first broker reports counts.
+    """
+    reports = {broker: each for broker, each in online.items() if each is not None}
+    last = next(reversed(reports.values()), None)
+    subscriptions: dict[str, Subscription] = {}
+    for report in reports.values():
+        for each in report.subscriptions:
+            subscriptions.setdefault(each.topic, each)
+    return GroupMembers(
+        tuple((broker, client) for broker, report in reports.items() for client in report.clients),
+        tuple(subscriptions[topic] for topic in sorted(subscriptions)),
+        "" if last is None else POPS if last.pops else last.consume_type,
+        last.message_model if last is not None else "",
+        last.consume_from_where if last is not None else "",
+    )
+
+
+def lag_sum(numbers: Iterable[int | None]) -> int | None:
     """Return the sum of lags, None if one is not known."""
-    lags = [each.lag for each in progress]
+    lags = list(numbers)
     known = [each for each in lags if each is not None]
     return sum(known) if len(known) == len(lags) else None
 

@@ -10,9 +10,8 @@ over brokers are in another order than the numbers of each.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import partial
 from types import NoneType
-from typing import Any, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 import attrs
 
@@ -31,15 +30,14 @@ __all__ = [
     "GroupOrder",
     "GroupSummaries",
     "GroupSummary",
+    "Summaries",
     "TopicColumn",
     "TopicOrder",
     "TopicSummaries",
     "TopicSummary",
-    "connection_summaries",
-    "group_column",
-    "group_summaries",
-    "topic_column",
-    "topic_summaries",
+    "summary_column",
+    "summary_page",
+    "version_name",
 ]
 
 GROUP_SUMMARIES: Final = cast(RequestCode, 65023)
@@ -47,6 +45,8 @@ CONNECTION_SUMMARIES: Final = cast(RequestCode, 65024)
 TOPIC_SUMMARIES: Final = cast(RequestCode, 65025)
 MAX_ROWS: Final = 200
 MAX_VALUES: Final = 5000  # of a column in one response
+_FIRST_VERSION: Final = 212  # 4.0.0-SNAPSHOT
+_LAST_VERSION: Final = 611  # 5.9.9
 
 GroupOrder = Literal["behind", "late", "name"]
 ConnectionOrder = Literal["name", "since", "heard"]
@@ -55,9 +55,36 @@ GroupColumn = Literal["late", "behind", "members", "retries", "dead_letters", "r
 TopicColumn = Literal["type", "kept", "newest", "put", "got", "groups", "queues"]
 
 
+def version_name(number: int) -> str:
+    """Return the name of a version, such as ``5.3.3`` for 479; the number itself if it is none of RocketMQ 4 and 5.
+
+    Source: apache/rocketmq common/.../MQVersion.java: from 4.0.0 on, ten patches of ten minor versions of each major
+    version, each with a snapshot before it.
+    """
+    if not _FIRST_VERSION <= number <= _LAST_VERSION:
+        return str(number)
+    place, released = divmod(number - _FIRST_VERSION, 2)
+    major, rest = divmod(place, 100)
+    return f"{major + 4}.{rest // 10}.{rest % 10}" + ("" if released else "-SNAPSHOT")
+
+
 @attrs.frozen
-class Page:
+class Summary:
+    """A row of a list at one broker."""
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Return the row that a broker sent. Raises as `read`."""
+        return read(cls, found)
+
+
+@attrs.frozen
+class Summaries:
     """A page of a list, without its rows."""
+
+    code: ClassVar[RequestCode]
+    member: ClassVar[str]  # name of the rows, here and in the response
+    row: ClassVar[type[Summary]]
 
     broker: str  # its name
     computed_ms: int  # wall time of the broker
@@ -66,7 +93,7 @@ class Page:
 
 
 @attrs.frozen
-class GroupSummary:
+class GroupSummary(Summary):
     """A consumer group at one broker."""
 
     group: str
@@ -83,6 +110,18 @@ class GroupSummary:
     consumed_per_s: float  # messages delivered, over the last minute
     deleted: int = 0  # messages that were deleted before the group consumed them
 
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Return the row that a broker sent. Of older brokers, a lag of 0 with an unknown age is not known."""
+        group = read(cls, found)
+        known = found.get("behind_known", bool(group.behind) or group.late_ms is not None)
+        return group if known else attrs.evolve(group, behind=None)
+
+    @property
+    def name(self) -> str:
+        """The group."""
+        return self.group
+
     @property
     def retries(self) -> int:
         """Messages that wait for another try or to be consumed again."""
@@ -90,15 +129,19 @@ class GroupSummary:
 
 
 @attrs.frozen
-class GroupSummaries(Page):
+class GroupSummaries(Summaries):
     """A page of groups."""
+
+    code = GROUP_SUMMARIES
+    member = "groups"
+    row = GroupSummary
 
     retry_waiting_more: bool  # whether more messages may wait for another try than were counted
     groups: tuple[GroupSummary, ...]
 
 
 @attrs.frozen
-class ConnectionSummary:
+class ConnectionSummary(Summary):
     """A connection of a client to one broker; without a heartbeat, the fields from heartbeats are empty or 0."""
 
     client_id: str
@@ -114,17 +157,29 @@ class ConnectionSummary:
     producers: tuple[str, ...]  # groups, at most 20
     consumers: tuple[str, ...]
     more_groups: int  # that are left out
+    refused: str = ""  # why its last heartbeat was refused; empty if it was not, and from brokers before 0.4
+    refused_groups: tuple[str, ...] = ()  # consumer groups of the refused heartbeat, at most 20
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Return the row that a broker sent."""
+        lists = {key: texts(found[key]) for key in ("producers", "consumers")}
+        return read(cls, found, **lists, refused_groups=texts(found.get("refused_groups", [])))
 
 
 @attrs.frozen
-class ConnectionSummaries(Page):
+class ConnectionSummaries(Summaries):
     """A page of connections."""
+
+    code = CONNECTION_SUMMARIES
+    member = "connections"
+    row = ConnectionSummary
 
     connections: tuple[ConnectionSummary, ...]
 
 
 @attrs.frozen
-class TopicSummary:
+class TopicSummary(Summary):
     """A topic at one broker; sums are over its queues."""
 
     topic: str
@@ -141,10 +196,19 @@ class TopicSummary:
     groups: int  # with committed offsets
     newest_ms: int | None  # store time of the newest message; None: there is none, or it cannot be read
 
+    @property
+    def name(self) -> str:
+        """The topic."""
+        return self.topic
+
 
 @attrs.frozen
-class TopicSummaries(Page):
+class TopicSummaries(Summaries):
     """A page of topics."""
+
+    code = TOPIC_SUMMARIES
+    member = "topics"
+    row = TopicSummary
 
     topics: tuple[TopicSummary, ...]
 
@@ -157,119 +221,73 @@ class Column:
     age_ms: int  # when the first one was sent
 
 
-async def group_summaries(
+Order: TypeAlias = "GroupOrder | ConnectionOrder | TopicOrder"
+Kind = TypeVar("Kind", bound=Summaries)
+
+
+async def summary_page(
     admin: Admin,
     address: str,
+    kind: type[Kind],
     *,
-    order: GroupOrder = "behind",
+    order: Order | None = None,
     contains: str = "",
     start: int = 0,
     most: int = 50,
     system: bool = False,
     names: Collection[str] = (),
-) -> GroupSummaries:
-    """Return a page of the groups of one broker.
+) -> Kind:
+    """Return a page of the groups, connections or topics of one broker.
 
     Args:
         admin: started.
         address: ip:port of the broker.
-        order: by messages not consumed, by the age of the oldest one, or by name.
-        contains: only groups with this text in their name, in any case.
-        start: number of the first group, from 0.
-        most: number of groups, up to MAX_ROWS.
-        system: whether to include groups that belong to the broker.
-        names: only these groups; all if empty.
+        kind: the list.
+        order: of groups by messages not consumed ("behind", the default), by the age of the oldest one ("late"), or by
+            name; of connections by client id ("name", the default), newest connection first ("since"), or last
+            heartbeat first ("heard"); of topics by name (the default), by messages kept, or by messages stored ("put")
+            or delivered ("got") per second.
+        contains: only rows with this text in their name, in any case; of connections in client id, address or a group.
+        start: number of the first row, from 0.
+        most: number of rows, up to MAX_ROWS.
+        system: whether to include groups that belong to the broker; connections without a heartbeat, such as those of
+            tools; retry topics, dead letter topics, and topics that belong to the broker.
+        names: only these groups or topics; all if empty.
 
     Raises:
         RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-diagnosis.
         BrokerRefused: an argument is out of range (29), or the broker is stopping (14).
         AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
     """
-    body = _body(order, contains, start, most, system, names)
-    return await admin.request_parsed(address, GROUP_SUMMARIES, _groups, body=body, what=f"groups of {address}")
+
+    def page(found: Mapping[str, Any]) -> Kind:
+        return read(kind, found, **{kind.member: tuple(map(kind.row.parse, found[kind.member]))})
+
+    wanted: dict[str, Any] = {"contains": contains, "start": start, "most": most, "system": system}
+    if order is not None:
+        wanted["sort"] = order
+    if names:
+        wanted["names"] = list(names)
+    what = f"{kind.member} of {address}"
+    return await admin.request_parsed(address, kind.code, page, body=loose_json.dumps(wanted), what=what)
 
 
-async def connection_summaries(
-    admin: Admin,
-    address: str,
-    *,
-    order: ConnectionOrder = "name",
-    contains: str = "",
-    start: int = 0,
-    most: int = 50,
-    system: bool = False,
-) -> ConnectionSummaries:
-    """Return a page of the connections of one broker.
+async def summary_column(
+    admin: Admin, address: str, kind: type[Summaries], column: GroupColumn | TopicColumn
+) -> Column:
+    """Return one value of each group or topic at one broker, also of those that belong to the broker.
 
-    Args:
-        admin: started.
-        address: ip:port of the broker.
-        order: by client id, newest connection first, or last heartbeat first.
-        contains: only connections with this text in client id, address or a group, in any case.
-        start: number of the first connection, from 0.
-        most: number of connections, up to MAX_ROWS.
-        system: whether to include connections without a heartbeat, such as those of tools.
+    Of groups "late" is `GroupSummary.late_ms`, "retries" the messages that wait for another try or to be consumed
+    again, "rate" `consumed_per_s`; of topics "type" is `TopicSummary.message_type`, "queues" `read_queues`.
 
     Raises:
-        as `group_summaries`.
+        as `summary_page`.
     """
-    body, what = _body(order, contains, start, most, system), f"connections of {address}"
-    return await admin.request_parsed(address, CONNECTION_SUMMARIES, _connections, body=body, what=what)
-
-
-async def topic_summaries(
-    admin: Admin,
-    address: str,
-    *,
-    order: TopicOrder = "name",
-    contains: str = "",
-    start: int = 0,
-    most: int = 50,
-    system: bool = False,
-    names: Collection[str] = (),
-) -> TopicSummaries:
-    """Return a page of the topics of one broker.
-
-    Args:
-        admin: started.
-        address: ip:port of the broker.
-        order: by name, by messages kept, or by messages stored or delivered per second.
-        contains: only topics with this text in their name, in any case.
-        start: number of the first topic, from 0.
-        most: number of topics, up to MAX_ROWS.
-        system: whether to include retry topics, dead letter topics, and topics that belong to the broker.
-        names: only these topics; all if empty.
-
-    Raises:
-        as `group_summaries`.
-    """
-    body = _body(order, contains, start, most, system, names)
-    return await admin.request_parsed(address, TOPIC_SUMMARIES, _topics, body=body, what=f"topics of {address}")
-
-
-async def group_column(admin: Admin, address: str, column: GroupColumn) -> Column:
-    """Return one value of each group at one broker, also of those that belong to the broker.
-
-    "late" is `GroupSummary.late_ms`, "retries" the messages that wait for another try or to be consumed again, "rate"
-    `consumed_per_s`. Raises as `group_summaries`.
-    """
-    return await _column(admin, address, GROUP_SUMMARIES, column)
-
-
-async def topic_column(admin: Admin, address: str, column: TopicColumn) -> Column:
-    """Return one value of each topic at one broker, of all kinds.
-
-    "type" is `TopicSummary.message_type`, "queues" `read_queues`. Raises as `group_summaries`.
-    """
-    return await _column(admin, address, TOPIC_SUMMARIES, column)
-
-
-async def _column(admin: Admin, address: str, code: RequestCode, column: str) -> Column:
     values: dict[str, Any] = {}
-    age_ms, start, total = 0, 0, 1
+    age_ms, start, total, what = 0, 0, 1, f"{column} of {address}"
     while start < total:
         body = loose_json.dumps({"column": column, "start": start, "most": MAX_VALUES, "system": True})
-        part, age, total = await admin.request_parsed(address, code, _values, body=body, what=f"{column} of {address}")
+        part, age, total = await admin.request_parsed(address, kind.code, _values, body=body, what=what)
         values |= part
         age_ms, start = max(age_ms, age), start + MAX_VALUES
     return Column(values, age_ms)
@@ -282,31 +300,3 @@ def _values(found: Mapping[str, Any]) -> tuple[dict[str, Any], int, int]:
     if not all(isinstance(each, int | float | str | NoneType) for each in values):
         raise TypeError("a value is neither a number nor a text")
     return dict(zip(names, values, strict=True)), int(found["age_ms"]), int(found["total"])
-
-
-def _body(order: str, contains: str, start: int, most: int, system: bool, names: Collection[str] = ()) -> bytes:
-    wanted = {"sort": order, "contains": contains, "start": start, "most": most, "system": system}
-    return loose_json.dumps({**wanted, "names": list(names)} if names else wanted)
-
-
-def _groups(found: Mapping[str, Any]) -> GroupSummaries:
-    return read(GroupSummaries, found, groups=tuple(map(_group, found["groups"])))
-
-
-def _group(found: Mapping[str, Any]) -> GroupSummary:
-    """Return a group. Of older brokers, a lag of 0 with an unknown age is not known."""
-    group = read(GroupSummary, found)
-    known = found.get("behind_known", bool(group.behind) or group.late_ms is not None)
-    return group if known else attrs.evolve(group, behind=None)
-
-
-def _connections(found: Mapping[str, Any]) -> ConnectionSummaries:
-    rows = (
-        read(ConnectionSummary, each, producers=texts(each["producers"]), consumers=texts(each["consumers"]))
-        for each in found["connections"]
-    )
-    return read(ConnectionSummaries, found, connections=tuple(rows))
-
-
-def _topics(found: Mapping[str, Any]) -> TopicSummaries:
-    return read(TopicSummaries, found, topics=tuple(map(partial(read, TopicSummary), found["topics"])))

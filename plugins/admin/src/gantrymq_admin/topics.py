@@ -14,6 +14,7 @@ Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (topicRout
 from __future__ import annotations
 
 from collections.abc import Collection
+from shlex import quote
 from typing import Final, NamedTuple
 
 from gantrymq.client import Admin
@@ -108,7 +109,7 @@ async def present_topic(admin: Admin, address: str, topic: str) -> TopicConfig |
 
 def _sentence(address: str, present: TopicConfig, wanted: TopicConfig, hidden: Hidden) -> str:
     left = wanted.read_queues
-    create = f"gantrymq topic create -t {wanted.name}"
+    create = f"gantrymq topic create -t {quote(wanted.name)}"
     first = f"first {create} -r {present.read_queues} -w {left}, and " if present.write_queues > left else ""
     return (
         f"topic {wanted.name} has {present.read_queues} read queues at {address}; with {left} no consumer is given "

@@ -58,7 +58,8 @@ class RunningConsole:
         self.console = Console(self._cluster, world, identities, audit, exposure, SECTIONS, namesrv, in_broker)
         descriptors = world.descriptors()
         limits = limits_in_broker(descriptors) if in_broker else limits_alone(descriptors, exposure.is_proxy)
-        self._server = HttpServer(App(self.console), world, certificates, limits)
+        self._app = App(self.console)
+        self._server = HttpServer(self._app, world, certificates, limits)
         self._alerting: Alerting | None = None
         self._compiling: asyncio.Future[None] | None = None  # templates
 
@@ -95,6 +96,7 @@ class RunningConsole:
         if self._alerting is not None:
             await self._alerting.close()
         await self.console.jobs.close()
+        await self._app.close()
         await self._cluster.close()
         await self._client.close()
         if isinstance(self.console.audit, FileAudit):

@@ -9,13 +9,37 @@ from __future__ import annotations
 import base64
 import enum
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
+
+Kind = TypeVar("Kind", bound=attrs.AttrsInstance)
 
 
 class Long(int):
     """A 64-bit number, such as an offset, a count of messages or a size in bytes: a string in JSON."""
+
+
+def optional_long(number: int | None) -> Long | None:
+    """Return *number* as a string in JSON, None for None."""
+    return None if number is None else Long(number)
+
+
+def record_of(kind: type[Kind], source: object, /, **given: Any) -> Kind:
+    """Return an object of *kind* with the values of *source*, whose attributes are named like the fields of *kind*.
+
+    Args:
+        kind: an attrs class.
+        source: the object to read; it may lack fields that are given or have a default.
+        **given: values of further fields, or in place of those of *source*.
+
+    Raises:
+        TypeError: a field has no value.
+    """
+    for field in attrs.fields(kind):
+        if field.name not in given and hasattr(source, field.name):
+            given[field.name] = getattr(source, field.name)
+    return kind(**given)
 
 
 def to_json(value: Any) -> Any:

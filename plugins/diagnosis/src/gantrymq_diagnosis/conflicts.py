@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import attrs
 
 from gantrymq.plugin.interfaces import ConsumerHeartbeat
-from gantrymq.plugin.model import ALL, TAG, Subscription, Value
+from gantrymq.plugin.model import ALL, POPS, TAG, Subscription, Value, pops
 from gantrymq.plugin.names import RETRY_PREFIX
 from gantrymq_diagnosis.sentences import Reason
-
-__all__ = ["Conflict", "Kind", "Statement", "conflicts_among", "conflicts_between", "statement_of"]
 
 
 class Kind(enum.Enum):
@@ -32,7 +31,8 @@ class Kind(enum.Enum):
     MESSAGE_MODEL = "message-model"
 
 
-_TYPES = {"CONSUME_ACTIVELY": "PULL", "CONSUME_PASSIVELY": "PUSH", "CONSUME_POP": "POP"}
+_PUSHED_TO: Final = "CONSUME_PASSIVELY"
+_TYPES = {"CONSUME_ACTIVELY": "PULL", _PUSHED_TO: "PUSH", POPS: "POP"}
 
 
 @attrs.frozen
@@ -41,9 +41,10 @@ class Statement:
 
     client_id: str
     address: str  # host:port
-    consume_type: str
+    consume_type: str  # CONSUME_POP of all clients of a protocol that pop
     message_model: str
     wants: Mapping[str, str]  # topic to expression in normal form; without retry topics
+    protocol: str = "remoting"
 
     def __str__(self) -> str:
         """The client and its address, for messages."""
@@ -66,13 +67,18 @@ class Conflict:
 
 
 def statement_of(
-    client_id: str, address: str, heard: ConsumerHeartbeat, known: Mapping[str, str] | None = None
+    client_id: str,
+    address: str,
+    heard: ConsumerHeartbeat,
+    known: Mapping[str, str] | None = None,
+    protocol: str = "remoting",
 ) -> Statement:
     """Return the statement of a heartbeat about one group; *known*: its subscriptions if the heartbeat has none."""
     wants = known or {}
     if heard.subscriptions is not None:
         wants = {each.topic: normal(each) for each in heard.subscriptions if not each.topic.startswith(RETRY_PREFIX)}
-    return Statement(client_id, address, heard.consume_type, heard.message_model, wants)
+    consume_type = POPS if pops(heard.consume_type, protocol) else heard.consume_type
+    return Statement(client_id, address, consume_type, heard.message_model, wants, protocol)
 
 
 def normal(subscription: Subscription) -> str:
@@ -90,7 +96,7 @@ def conflicts_between(group: str, new: Statement, known: Statement) -> Iterator[
     if new.client_id == known.client_id:
         values = {"group": group, "client": new.client_id, "known": known.address, "new": new.address}
         yield Conflict(Kind.CLIENT_ID, values)
-    if new.consume_type != known.consume_type:
+    if new.consume_type != known.consume_type and not _may_pop_too(new, known):
         types = {"known_type": _type(known), "new_type": _type(new)}
         yield Conflict(Kind.CONSUME_TYPE, {**names, **types})
     if new.message_model != known.message_model:
@@ -112,6 +118,11 @@ def _subscriptions(group: str, topic: str, new: Statement, known: Statement) -> 
     return Conflict(Kind.SUBSCRIPTIONS, {"group": group, "topic": topic, **values}, topic, "one")
 
 
+def declared(member: Statement) -> tuple[object, ...]:
+    """Return what a member says, without who it is: equal for members that do not conflict."""
+    return member.consume_type, member.protocol, member.message_model, frozenset(member.wants.items())
+
+
 def conflicts_among(group: str, members: Iterable[Statement]) -> list[Conflict]:
     """Return the present conflicts of a group: of each kind and topic, the first conflicting pair.
 
@@ -126,13 +137,22 @@ def conflicts_among(group: str, members: Iterable[Statement]) -> list[Conflict]:
                 if conflict.kind is Kind.CLIENT_ID:
                     found.setdefault((conflict.kind, ""), conflict)
         ids.setdefault(member.client_id, member)
-        said.setdefault((member.consume_type, member.message_model, frozenset(member.wants.items())), member)
+        said.setdefault(declared(member), member)
     different = list(said.values())
     for new in different[1:]:
         for conflict in conflicts_between(group, new, different[0]):
             if conflict.kind is not Kind.CLIENT_ID:
                 found.setdefault((conflict.kind, conflict.topic), conflict)
     return list(found.values())
+
+
+def _may_pop_too(new: Statement, known: Statement) -> bool:
+    """Return whether one member pops because of its protocol, and the other may.
+
+    A push consumer of remoting pops or pulls as the mode of its group says, which its heartbeats do not.
+    """
+    types, protocols = {new.consume_type, known.consume_type}, {new.protocol, known.protocol}
+    return types == {POPS, _PUSHED_TO} and len(protocols) > 1
 
 
 def _type(member: Statement) -> str:

@@ -10,10 +10,8 @@ import attrs
 from gantrymq.plugin.interfaces import BrokerConsumers, ClientConnection
 from gantrymq.plugin.world import TimeSlices
 
-__all__ = ["ConnectionRow", "ConnectionTable", "connection_table"]
-
-TOGETHER: Final = 16  # connections between pauses
-MAX_GROUPS: Final = 20  # of each kind in a row; a connection may be in a thousand
+_TOGETHER: Final = 16  # connections between pauses
+_MAX_GROUPS: Final = 20  # of each kind in a row; a connection may be in a thousand
 
 
 @attrs.define
@@ -25,31 +23,42 @@ class ConnectionRow:
     @property
     def name(self) -> str:
         """The client id, or the address without a heartbeat."""
-        return self.online.client_id or self.online.connection.address
+        return self.client_id or self.online.connection.address
+
+    @property
+    def client_id(self) -> str:
+        """The client id of the last heartbeat, also of a refused one; empty without one."""
+        refusal = self.online.refusal
+        return self.online.client_id or ("" if refusal is None else refusal.client_id)
 
     @property
     def searched(self) -> str:
         """The text to search in: client id, address and groups, one a line."""
         online = self.online
-        return "\n".join((online.client_id, online.connection.address, *online.producers, *online.consumers))
+        refused = () if online.refusal is None else online.refusal.consumers
+        groups = (*online.producers, *online.consumers, *refused)
+        return "\n".join((self.client_id, online.connection.address, *groups))
 
     def as_json(self) -> dict[str, Any]:
         """Return the members of the response."""
-        online, channel = self.online, self.online.connection
+        online, channel, refusal = self.online, self.online.connection, self.online.refusal
+        principal = online.principal or (None if refusal is None else refusal.principal)
         return {
-            "client_id": online.client_id,
+            "client_id": self.client_id,
             "address": channel.address,
             "language": online.language,
             "version": online.version,
             "listener": channel.listener,
             "encrypted": channel.encrypted,
             "certificate": channel.certificate,
-            "user": "" if online.principal is None else online.principal.name,
+            "user": "" if principal is None else principal.name,
             "since_ms": online.since_ms,
             "heard_ms": online.heard_ms,
-            "producers": list(online.producers[:MAX_GROUPS]),
-            "consumers": list(online.consumers[:MAX_GROUPS]),
-            "more_groups": sum(max(0, len(each) - MAX_GROUPS) for each in (online.producers, online.consumers)),
+            "producers": list(online.producers[:_MAX_GROUPS]),
+            "consumers": list(online.consumers[:_MAX_GROUPS]),
+            "refused": "" if refusal is None else refusal.reason,
+            "refused_groups": [] if refusal is None else list(refusal.consumers),
+            "more_groups": sum(max(0, len(each) - _MAX_GROUPS) for each in (online.producers, online.consumers)),
         }
 
 
@@ -63,7 +72,7 @@ class ConnectionTable:
 
 async def connection_table(broker: BrokerConsumers) -> ConnectionTable:
     """Return a row for each connection."""
-    slices, rows = TimeSlices(broker.world.clock, TOGETHER), list[ConnectionRow]()
+    slices, rows = TimeSlices(broker.world.clock, _TOGETHER), list[ConnectionRow]()
     for each in broker.clients.connections():
         rows.append(ConnectionRow(each))
         await slices.item_done()

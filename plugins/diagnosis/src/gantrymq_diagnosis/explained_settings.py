@@ -10,20 +10,18 @@ from gantrymq.plugin.remoting import Command, Connection, response_to, serves
 from gantrymq.plugin.settings import BROKER_DEFAULTS, Setting, Settings
 from gantrymq_diagnosis.operators.requests import BrokerRequests
 
-__all__ = ["EXPLAINED_SETTINGS", "SettingsRequests"]
-
-EXPLAINED_SETTINGS: Final = 65026
+_EXPLAINED_SETTINGS: Final = 65026
 
 
 class SettingsRequests(BrokerRequests):
     """Handler for the explained settings of one broker."""
 
-    @serves(EXPLAINED_SETTINGS, action=Action.GET)
+    @serves(_EXPLAINED_SETTINGS, action=Action.GET)
     def explained(self, asked: Command, connection: Connection) -> Command:
         """65026: return all settings except those that only the operator of the host may read; secrets are masked.
 
         Raises:
-            RequestRefused: code 1, the broker is stopping.
+            ServiceNotAvailable: the broker is stopping.
         """
         settings = self._broker.settings
         found = [_explained(settings, settings.schema[key], value) for key, value in settings.shown().items()]

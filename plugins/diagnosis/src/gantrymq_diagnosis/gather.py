@@ -1,4 +1,4 @@
-"""Gathers the facts of a group from `gantrymq.interfaces.Broker`, in short steps between which the event loop runs.
+"""Gathers the state of a group from `gantrymq.interfaces.Broker`, in short steps between which the event loop runs.
 
 Costs some 10 us a queue, and the reading of one message for each queue with a lag.
 """
@@ -12,52 +12,57 @@ import attrs
 
 from gantrymq.errors import GantryError
 from gantrymq.plugin.interfaces import Broker, BrokerCluster, BrokerEnvironment, LagReading, OnlineClient
-from gantrymq.plugin.model import PERM_READ, MessageQueue, Queue, Role, Subscription, TopicConfig, format_address
+from gantrymq.plugin.model import (
+    PERM_READ,
+    POPS,
+    MessageQueue,
+    Queue,
+    Role,
+    Subscription,
+    TopicConfig,
+    format_address,
+    is_lite_queue_of,
+    lite_parent_of,
+)
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic, similar_name
 from gantrymq.plugin.world import TimeSlices
-from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
+from gantrymq_diagnosis.group_state import GroupState, MemberState, PluginFinding, QueueState, TopicState
 from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = [
-    "BROADCASTING",
-    "FIGURES_TOGETHER",
-    "POPS",
-    "Facts",
-    "gather",
-    "retry_behind",
-]
-
-QUEUES_TOGETHER: Final = 16  # queues between pauses
+_QUEUES_TOGETHER: Final = 16  # queues between pauses
 FIGURES_TOGETHER: Final = 4
 BROADCASTING = "BROADCASTING"
-POPS = "CONSUME_POP"
 
 
-class Facts(NamedTuple):
-    """All facts of a group at one broker."""
+class GroupSnapshot(NamedTuple):
+    """The state of a group, its topics and queues at one broker."""
 
-    group: GroupFacts
-    topics: tuple[TopicFacts, ...]
-    queues: tuple[QueueFacts, ...]
+    group: GroupState
+    topics: tuple[TopicState, ...]
+    queues: tuple[QueueState, ...]
     taken_ms: int  # wall time
 
 
-async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only: str | None = None) -> Facts:
-    """Gather the facts of a group; *only*: of one topic."""
+async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only: str | None = None) -> GroupSnapshot:
+    """Gather the state of a group; *only*: of one topic."""
     online = broker.clients.consumers(group)
     says = {each.connection: watch.says(group, each.connection) for each in online}
     names = {each.connection.peer: each.client_id for each in online}
     committed = await _committed(broker, group)
     wanted = {topic for each in says.values() if each is not None for topic in each.wants}
     names_of_topics = {topic for topic in {*committed, *wanted} if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))}
+    parent = lite_parent_of(broker.groups.get(group))
+    if parent and broker.topics.get(parent) is not None:
+        names_of_topics.update(broker.lags.topics(group))
+        names_of_topics.discard(parent)  # the group reads its lite topics, not its queues
     if only is not None:
-        names_of_topics = {only}
+        names_of_topics = {each for each in names_of_topics if is_lite_queue_of(only, each)} or {only}
     pops = any(each is not None and each.consume_type == POPS for each in says.values())
     popped = {topic for topic, groups in (await modes.groups()).items() if group in groups}
-    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
-    topics, queues = list[TopicFacts](), list[QueueFacts]()
+    slices = TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
+    topics, queues = list[TopicState](), list[QueueState]()
     reads: dict[str, set[str]] = {each.client_id: set() for each in online}
     for name in sorted(names_of_topics):
         config = broker.topics.get(name)
@@ -65,14 +70,14 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
         topics.append(topic)
         for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
             queue = Queue(name, queue_id)
-            fact = await _queue(broker, group, topic, queue, names)
-            queues.append(fact)
-            for reader in (*fact.held_by, fact.pulled_by):
+            state = await _queue(broker, group, topic, queue, names)
+            queues.append(state)
+            for reader in (*state.held_by, state.pulled_by):
                 if reader in reads:
                     reads[reader].add(name)
             await slices.item_done()
     members = [_member(each, watch, group, frozenset(reads[each.client_id])) for each in online]
-    return Facts(
+    return GroupSnapshot(
         await _group(broker, watch, group, online, members, queues),
         tuple(topics),
         tuple(queues),
@@ -82,7 +87,7 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
 
 async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
     """Return topic to queue id to committed offset, of existing topics."""
-    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    slices = TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
     found: dict[str, dict[int, int]] = {}
     for name in broker.offsets.topics_of(group):
         config = broker.topics.get(name)
@@ -96,11 +101,14 @@ async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
     return found
 
 
-def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, pops: bool) -> TopicFacts:
+def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, pops: bool) -> TopicState:
     if config is None:
-        return TopicFacts(name, exists=False, similar=similar_name(name, _own_topics(broker)), read_queues=0)
+        return TopicState(name, exists=False, similar=similar_name(name, _own_topics(broker)), read_queues=0)
+    if is_lite_queue_of(lite_parent_of(broker.groups.get(group)), name):
+        subscribed = broker.lags.lite_subscriptions(group)
+        return TopicState(name, popped=True, lite_subscribed=None if subscribed is None else name in subscribed)
     subscription = broker.clients.subscription(group, name)
-    return TopicFacts(
+    return TopicState(
         name,
         readable=config.readable,
         read_queues=config.read_queues,
@@ -136,14 +144,14 @@ def _popped_before(broker: Broker, group: str, topic: TopicConfig) -> bool:
 async def _queue(
     broker: Broker,
     group: str,
-    topic: TopicFacts,
+    topic: TopicState,
     queue: Queue,
     names: Mapping[tuple[str, int], str],
-) -> QueueFacts:
+) -> QueueState:
     clock, lag, last = broker.world.clock, broker.lags.queue(group, queue), broker.offsets.last_pull(group, queue)
     holder = broker.locks.holder(group, MessageQueue(queue.topic, broker.registration.broker_name, queue.queue_id))
     pulled = last.next_offset >= 0
-    fact = QueueFacts(
+    state = QueueState(
         topic,
         queue.queue_id,
         min_offset=lag.bounds.min_offset,
@@ -165,17 +173,17 @@ async def _queue(
         locked_by=holder,
         holder_online=holder in names.values(),
     )
-    if not fact.behind:
-        return fact
+    if not state.behind:
+        return state
     stored_ms = await broker.lags.stored_ms(queue, lag.begin)
-    return attrs.evolve(fact, oldest_ms_ago=None if stored_ms is None else max(0, clock.now_ms() - stored_ms))
+    return attrs.evolve(state, oldest_ms_ago=None if stored_ms is None else max(0, clock.now_ms() - stored_ms))
 
 
-def _member(online: OnlineClient, watch: Watch, group: str, topics: frozenset[str]) -> MemberFacts:
+def _member(online: OnlineClient, watch: Watch, group: str, topics: frozenset[str]) -> MemberState:
     says = watch.says(group, online.connection)
     if says is None:
-        return MemberFacts(online.client_id, online.connection.address, topics=topics)
-    return MemberFacts(online.client_id, online.connection.address, says.consume_type, says.message_model, topics)
+        return MemberState(online.client_id, online.connection.address, topics=topics)
+    return MemberState(online.client_id, online.connection.address, says.consume_type, says.message_model, topics)
 
 
 async def _group(
@@ -183,14 +191,14 @@ async def _group(
     watch: Watch,
     group: str,
     online: Iterable[OnlineClient],
-    members: Iterable[MemberFacts],
-    queues: Iterable[QueueFacts],
-) -> GroupFacts:
+    members: Iterable[MemberState],
+    queues: Iterable[QueueState],
+) -> GroupState:
     config = broker.groups.get(group)
     waiting, more = await waiting_retries(broker)
     retries = waiting.get(retry_topic(group), WaitingRetries())
-    reading = broker.lags.reading(QUEUES_TOGETHER)
-    return GroupFacts(
+    reading = broker.lags.reading(_QUEUES_TOGETHER)
+    return GroupState(
         group,
         tuple(members),
         tuple(watch.conflicts(group, [each.connection for each in online])),
@@ -203,7 +211,7 @@ async def _group(
         retry_due_ms=retries.due_ms,
         dead_letters=(await reading.backlog(DLQ_PREFIX + group)).messages,
         deleted=sum(each.deleted for each in queues),
-        told=await _told(broker, group),
+        plugin_findings=await _plugin_findings(broker, group),
         slave_of=None if broker.role.current is Role.MASTER else broker.registration.master_address,
         slave_reads=broker.settings.flag("slaveReadEnable"),
     )
@@ -215,14 +223,14 @@ async def retry_behind(reading: LagReading, group: str, topics: Iterable[str]) -
     return sum([(await reading.of(group, each)).behind or 0 for each in retries])
 
 
-async def _told(broker: BrokerCluster, group: str) -> tuple[Told, ...]:
-    """Return what metrics of plugins report about a group."""
-    slices, found = TimeSlices(broker.world.clock, FIGURES_TOGETHER), list[Told]()
+async def _plugin_findings(broker: BrokerCluster, group: str) -> tuple[PluginFinding, ...]:
+    """Return the findings that metrics of plugins report about a group."""
+    slices, found = TimeSlices(broker.world.clock, FIGURES_TOGETHER), list[PluginFinding]()
     for each in broker.metrics.of_plugins():
         for labels, sentence in each.sentences.items():
             named = dict(zip(each.labels, labels, strict=True))
             if named.get("group") == group:
                 word = each.name.removeprefix("gantrymq_").replace("_", "-")
-                found.append(Told(word, named.get("topic", ""), sentence))
+                found.append(PluginFinding(word, named.get("topic", ""), sentence))
         await slices.item_done()
     return tuple(sorted(found))

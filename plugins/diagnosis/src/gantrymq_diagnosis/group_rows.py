@@ -15,20 +15,18 @@ import attrs
 
 from gantrymq.plugin import names
 from gantrymq.plugin.interfaces import Broker, BrokerEnvironment, GroupLag, LagReading
-from gantrymq.plugin.model import Queue
+from gantrymq.plugin.model import POPS, Queue
 from gantrymq.plugin.names import DLQ_PREFIX, retry_topic
 from gantrymq.plugin.world import TimeSlices
-from gantrymq_diagnosis.gather import BROADCASTING, POPS, retry_behind
+from gantrymq_diagnosis.gather import BROADCASTING, retry_behind
 from gantrymq_diagnosis.pop_modes import POP, PopModes
 from gantrymq_diagnosis.shared_table import INTERNAL, fields_json
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["GroupRow", "GroupTable", "StoredTimes", "add_times", "group_table"]
-
-QUEUES_TOGETHER: Final = 16  # queues between pauses
-MAX_TIMES: Final = 100_000  # store times kept for the next table
-MAX_FIRSTS: Final = 64  # queues of a topic without an offset of the group whose first message is read
+_QUEUES_TOGETHER: Final = 16  # queues between pauses
+_MAX_TIMES: Final = 100_000  # store times kept for the next table
+_MAX_FIRSTS: Final = 64  # queues of a topic without an offset of the group whose first message is read
 
 Place = tuple[str, int, int]  # topic, queue id, queue offset
 
@@ -94,7 +92,7 @@ class StoredTimes:
         found = self._now.get(place)
         if found is None:
             found = self._before.get(place)
-            if found is not None and len(self._now) < MAX_TIMES:
+            if found is not None and len(self._now) < _MAX_TIMES:
                 self._now[place] = found
         return found
 
@@ -104,7 +102,7 @@ class StoredTimes:
         if found is None:  # unreadable ones may have become readable
             topic, queue_id, queue_offset = place
             found = await self._broker.lags.stored_ms(Queue(topic, queue_id), queue_offset)
-            if found is not None and len(self._now) < MAX_TIMES:
+            if found is not None and len(self._now) < _MAX_TIMES:
                 self._now[place] = found
         return found
 
@@ -115,7 +113,7 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTab
     pop_groups = set[str]()
     for groups in (await modes.groups()).values():
         pop_groups |= groups
-    reading, slices = broker.lags.reading(QUEUES_TOGETHER), TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    reading, slices = broker.lags.reading(_QUEUES_TOGETHER), TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
     rows = list[GroupRow]()
     for name in sorted(broker.groups.view):
         config = broker.groups.get(name)
@@ -131,7 +129,7 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTab
 
 async def add_times(table: GroupTable, rows: Iterable[GroupRow], times: StoredTimes, broker: BrokerEnvironment) -> None:
     """Set `GroupRow.late_ms` of rows of *table* that do not have it yet."""
-    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    slices = TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
     for row in rows:
         found = list[int]()
         for place in row.places:
@@ -181,9 +179,9 @@ async def _row(
 
 
 def _places(lag: GroupLag) -> Iterator[Place]:
-    """Return the first unread message of each queue; of at most MAX_FIRSTS queues without a commit."""
+    """Return the first unread message of each queue; of at most _MAX_FIRSTS queues without a commit."""
     yield from ((lag.topic, queue_id, begin) for queue_id, begin in lag.unread.items())
     if lag.fresh:
         begins, ends = lag.backlog.begins, lag.backlog.ends
         fresh = (each for each, end in ends.items() if begins[each] < end and each not in lag.committed)
-        yield from ((lag.topic, each, begins[each]) for each in islice(fresh, MAX_FIRSTS))
+        yield from ((lag.topic, each, begins[each]) for each in islice(fresh, _MAX_FIRSTS))

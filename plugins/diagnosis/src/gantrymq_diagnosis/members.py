@@ -16,44 +16,36 @@ from gantrymq.errors import (
     ConnectionLost,
     FormatError,
     InvalidParameter,
-    RequestError,
     RequestRefused,
-    ServiceNotAvailable,
 )
 from gantrymq.plugin.headers import (
     ConsumeMessageDirectlyRequest,
     GetConsumerRunningInfoRequest,
     GetConsumerStatusRequest,
 )
-from gantrymq.plugin.interfaces import Broker, OnlineClient
+from gantrymq.plugin.interfaces import OnlineClient
 from gantrymq.plugin.loose_json import Entries, loads
 from gantrymq.plugin.model import Action, ClientAnswer, DirectConsumption, parse_offset_id
-from gantrymq.plugin.remoting import Command, Connection, RequestCode, SlicedResponses, response_to, serves
-
-__all__ = ["ANSWER_S", "STATUS_S", "MemberQuestions"]
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
+from gantrymq_diagnosis.operators.requests import BrokerRequests, stopping
 
 log = logging.getLogger(__name__)
 
 ANSWER_S: Final = 10.0
-STATUS_S: Final = 5.0
-CONSUME_MSG_TIMEOUT: Final = 207
+_STATUS_S: Final = 5.0
+_CONSUME_MSG_TIMEOUT: Final = 207
 
 
-class MemberQuestions:
-    """Forwards requests while the broker runs; may be started again after a stop."""
+class MemberQuestions(BrokerRequests):
+    """Handlers that forward requests to members."""
 
     def __init__(self) -> None:
-        """Create a forwarder without a broker."""
-        self._broker: Broker | None = None
+        super().__init__()
         self._waiting: set[asyncio.Task[ClientAnswer]] = set()
 
-    def start(self, broker: Broker) -> None:
-        """Forward requests to the members at *broker*."""
-        self._broker = broker
-
     def stop(self) -> None:
-        """Stop waiting for members: pending requests are answered with code 14."""
-        self._broker = None
+        """Refuse requests, and stop waiting for members: pending requests are answered with code 14."""
+        super().stop()
         for call in self._waiting:
             call.cancel()
 
@@ -69,7 +61,7 @@ class MemberQuestions:
     @serves(RequestCode.CONSUME_MESSAGE_DIRECTLY, action=Action.SUB, topic="topic", group="consumerGroup")
     async def consume(self, asked: Command, connection: Connection) -> Command:
         """309: let one member consume a stored message now, and return its result."""
-        broker = self._running()
+        broker = self._broker
         header = ConsumeMessageDirectlyRequest.from_ext(asked.ext)
         topic = broker.topics.get(header.topic) if header.topic else None
         config = broker.groups.get(header.consumer_group)
@@ -103,16 +95,16 @@ class MemberQuestions:
     async def status(self, asked: Command, connection: Connection) -> Command:
         """223: return the offsets in memory of members, or of the one at clientAddr, without silent ones."""
         header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)
-        online = self._running().clients.consumers(header.group)
+        online = self._broker.clients.consumers(header.group)
         if not online:
             raise RequestRefused(1, f"No Any Consumer online in the consumer group: [{header.group}]")
         members = [each for each in online if header.client_addr in (None, "", each.client_id)]
-        questions = [each.connection.consumer_offsets(header.topic, header.group, STATUS_S) for each in members]
+        questions = [each.connection.consumer_offsets(header.topic, header.group, _STATUS_S) for each in members]
         answers = await asyncio.gather(
             *(self._answer(header.group, *each) for each in zip(members, questions, strict=True)),
             return_exceptions=True,
         )
-        broker, table = self._running(), dict[str, Any]()
+        broker, table = self._broker, dict[str, Any]()
         for member, answer in zip(members, answers, strict=True):
             if isinstance(answer, RequestRefused):
                 log.warning("offsets of group %s on %s: %s", header.group, header.topic, answer)
@@ -122,15 +114,10 @@ class MemberQuestions:
                 table[member.client_id] = await broker.world.workers.run(_offsets, answer, member)
         of_members = Entries((client_id, Entries(table[client_id].items())) for client_id in sorted(table))
         body = {"consumerTable": of_members, "messageQueueTable": {}}
-        return await SlicedResponses(broker.world.clock).make(asked, connection, body)
-
-    def _running(self) -> Broker:
-        if self._broker is None:
-            raise _stopping()
-        return self._broker
+        return await self._long.make(asked, connection, body)
 
     def _member(self, group: str, client_id: str) -> OnlineClient:
-        member = next((each for each in self._running().clients.consumers(group) if each.client_id == client_id), None)
+        member = next((each for each in self._broker.clients.consumers(group) if each.client_id == client_id), None)
         if member is None:
             raise RequestRefused(1, f"The Consumer <{group}> <{client_id}> not online")
         return member
@@ -144,20 +131,16 @@ class MemberQuestions:
             return await call
         except CallTimeout as error:
             raise RequestRefused(
-                CONSUME_MSG_TIMEOUT, f"consumer <{group}> <{member.client_id}> Timeout: {error}"
+                _CONSUME_MSG_TIMEOUT, f"consumer <{group}> <{member.client_id}> Timeout: {error}"
             ) from error
         except ConnectionLost as error:
             raise RequestRefused(1, f"consumer <{group}> <{member.client_id}> left: {error}") from error
         except asyncio.CancelledError:
-            if self._broker is not None:
+            if self._running is not None:
                 raise
-            raise _stopping() from None
+            raise stopping() from None
         finally:
             self._waiting.discard(call)
-
-
-def _stopping() -> RequestError:
-    return ServiceNotAvailable("this broker is stopping and asks no member any more; ask again when it is back")
 
 
 def _passed_on(asked: Command, answer: ClientAnswer) -> Command:

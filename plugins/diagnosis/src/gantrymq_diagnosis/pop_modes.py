@@ -13,8 +13,6 @@ from gantrymq.errors import FormatError
 from gantrymq.plugin.loose_json import loads
 from gantrymq.plugin.world import FileStat, World
 
-__all__ = ["POP", "PopModes"]
-
 FILE: Final = "messageRequestMode.json"
 POP: Final = "POP"
 

@@ -1,4 +1,4 @@
-"""Reasons why a group receives nothing: from facts to one reason per queue, and some for the group. No I/O.
+"""Reasons why a group receives nothing: one for each queue, and some for the group, from its state. No I/O.
 
 The first reason that applies is reported: reasons that block everything come first, harmless ones last. Words stay the
 same when their sentences change.
@@ -14,21 +14,19 @@ from typing import Final
 
 from gantrymq.plugin.model import Value
 from gantrymq_diagnosis.conflicts import Kind
-from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicFacts
+from gantrymq_diagnosis.group_state import GroupState, MemberState, QueueState, TopicState
 from gantrymq_diagnosis.sentences import SENTENCE, Reason
 
-__all__ = ["PAUSED_MS", "explain_group", "explain_queue"]
-
-PAUSED_MS: Final = 60_000  # a pull is held for up to 30 s, and flow control retries every 50 ms
-COMMITS_MS: Final = 15_000  # three commit intervals of RocketMQ's clients (persistConsumerOffsetInterval)
-MOST_NAMED: Final = 5  # members in one sentence
+_PAUSED_MS: Final = 60_000  # a pull is held for up to 30 s, and flow control retries every 50 ms
+_COMMITS_MS: Final = 15_000  # three commit intervals of RocketMQ's clients (persistConsumerOffsetInterval)
+_MOST_NAMED: Final = 5  # members in one sentence
 BROADCASTING = "BROADCASTING"
-PULLS_ITSELF = "CONSUME_ACTIVELY"
+_PULLS_ITSELF = "CONSUME_ACTIVELY"
 
-_Rule = Callable[[GroupFacts, QueueFacts], "Reason | None"]
+_Rule = Callable[[GroupState, QueueState], "Reason | None"]
 
 
-def explain_queue(group: GroupFacts, queue: QueueFacts) -> Reason:
+def explain_queue(group: GroupState, queue: QueueState) -> Reason:
     """Return the reason why the group receives nothing from the queue, or that it does."""
     for rule in _RULES:
         found = rule(group, queue)
@@ -37,7 +35,7 @@ def explain_queue(group: GroupFacts, queue: QueueFacts) -> Reason:
     return Reason("reading", {"count": queue.behind})
 
 
-def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) -> Iterator[Reason]:
+def explain_group(group: GroupState, topics: Sequence[TopicState], now_ms: int) -> Iterator[Reason]:
     """Yield findings about the whole group; none if all is well."""
     name = group.group
     if group.slave_of is not None:
@@ -48,8 +46,8 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
         yield Reason("group-disabled", {"group": name})
     for conflict in group.conflicts:
         yield conflict.reason
-    for told in group.told:
-        yield Reason(told.word, {SENTENCE: told.sentence})
+    for finding in group.plugin_findings:
+        yield Reason(finding.word, {SENTENCE: finding.sentence})
     for topic in topics:
         yield from _not_there(group, topic)
         yield from _idle_members(group, topic)
@@ -66,7 +64,7 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
             yield Reason(word, {"group": name, "count": count})
 
 
-def _not_there(group: GroupFacts, topic: TopicFacts) -> Iterator[Reason]:
+def _not_there(group: GroupState, topic: TopicState) -> Iterator[Reason]:
     """Yield the reason of members of a topic that does not exist: it has no queue that could show a reason."""
     if topic.exists or not group.members:
         return
@@ -76,7 +74,7 @@ def _not_there(group: GroupFacts, topic: TopicFacts) -> Iterator[Reason]:
         yield Reason("topic-missing", {"topic": topic.topic}, "subscribed")
 
 
-def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Reason]:
+def _idle_members(group: GroupState, topic: TopicState) -> Iterator[Reason]:
     """Return the members in excess of the queues of a topic."""
     members = group.members
     if len(members) <= topic.read_queues or not topic.exists or topic.popped or topic.topic.startswith("%RETRY%"):
@@ -86,45 +84,45 @@ def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Reason]:
     idle = [each.client_id for each in members if topic.topic not in each.topics]
     if not idle:
         return
-    named = ", ".join(idle[:MOST_NAMED])
+    named = ", ".join(idle[:_MOST_NAMED])
     values: dict[str, Value] = {
         "topic": topic.topic,
         "count": topic.read_queues,
         "members": len(members),
         "idle": named,
     }
-    if len(idle) > MOST_NAMED:
-        yield Reason("too-few-queues", {**values, "more": len(idle) - MOST_NAMED}, "more")
+    if len(idle) > _MOST_NAMED:
+        yield Reason("too-few-queues", {**values, "more": len(idle) - _MOST_NAMED}, "more")
     else:
         yield Reason("too-few-queues", values)
 
 
-def _at_the_master(word: str, group: GroupFacts) -> Reason:
+def _at_the_master(word: str, group: GroupState) -> Reason:
     """Return a reason to ask the master instead of a slave."""
     return Reason(word, {"group": group.group, "master": group.slave_of or "MASTER"})
 
 
-def _slave_forbids(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _slave_forbids(group: GroupState, queue: QueueState) -> Reason | None:
     if group.slave_of is None or group.slave_reads:
         return None
     return _at_the_master("slave-not-readable", group)
 
 
-def _read_at_the_master(group: GroupFacts, queue: QueueFacts) -> Reason | None:
-    if group.slave_of is None or queue.held_by or (queue.pulled_ms_ago or PAUSED_MS) < PAUSED_MS:
+def _read_at_the_master(group: GroupState, queue: QueueState) -> Reason | None:
+    if group.slave_of is None or queue.held_by or (queue.pulled_ms_ago or _PAUSED_MS) < _PAUSED_MS:
         return None
     return _at_the_master("read-at-master", group)
 
 
-def _broker_forbids(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _broker_forbids(group: GroupState, queue: QueueState) -> Reason | None:
     return None if group.broker_readable else Reason("broker-not-readable")
 
 
-def _group_disabled(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _group_disabled(group: GroupState, queue: QueueState) -> Reason | None:
     return None if group.consume_enable else Reason("group-disabled", {"group": group.group})
 
 
-def _topic_missing(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _topic_missing(group: GroupState, queue: QueueState) -> Reason | None:
     topic = queue.topic
     if not topic.exists:
         return Reason("topic-missing", {"topic": topic.topic})
@@ -136,13 +134,13 @@ def _topic_missing(group: GroupFacts, queue: QueueFacts) -> Reason | None:
     return None
 
 
-def _forbidden(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _forbidden(group: GroupState, queue: QueueState) -> Reason | None:
     if queue.topic.allowed:
         return None
     return Reason("group-forbidden", {"group": group.group, "topic": queue.topic.topic})
 
 
-def _nobody(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _nobody(group: GroupState, queue: QueueState) -> Reason | None:
     if group.members:
         return None
     if not queue.behind:
@@ -150,50 +148,52 @@ def _nobody(group: GroupFacts, queue: QueueFacts) -> Reason | None:
     return Reason("nobody-online", {"group": group.group, "count": queue.behind}, "waiting")
 
 
-def _no_broadcasting(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _no_broadcasting(group: GroupState, queue: QueueState) -> Reason | None:
     if group.consume_broadcast_enable or not any(each.message_model == BROADCASTING for each in group.members):
         return None
     return Reason("broadcast-disabled", {"group": group.group})
 
 
-def _not_subscribed(group: GroupFacts, queue: QueueFacts) -> Reason | None:
-    if queue.topic.expression is not None or all(each.consume_type == PULLS_ITSELF for each in group.members):
+def _not_subscribed(group: GroupState, queue: QueueState) -> Reason | None:
+    if queue.topic.expression is not None or all(each.consume_type == _PULLS_ITSELF for each in group.members):
         return None
     return Reason("not-subscribed", {"group": group.group, "topic": queue.topic.topic})
 
 
-def _filter_refused(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _filter_refused(group: GroupState, queue: QueueState) -> Reason | None:
     if not queue.topic.refused:
         return None
     return Reason("filter-refused", {"group": group.group, "refusal": queue.topic.refused})
 
 
-def _told(group: GroupFacts, queue: QueueFacts) -> Reason | None:
-    """Return what a plugin reports about the group on this topic."""
-    for told in group.told:
-        if told.topic == queue.topic.topic:
-            return Reason(told.word, {SENTENCE: told.sentence})
+def _plugin_finding(group: GroupState, queue: QueueState) -> Reason | None:
+    """Return the first finding of a plugin about the group on this topic."""
+    for finding in group.plugin_findings:
+        if finding.topic == queue.topic.topic:
+            return Reason(finding.word, {SENTENCE: finding.sentence})
     return None
 
 
-def _different(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _different(group: GroupState, queue: QueueState) -> Reason | None:
     for conflict in group.conflicts:
         if conflict.kind is Kind.SUBSCRIPTIONS and conflict.topic == queue.topic.topic:
             return Reason("different-subscriptions", {"expression": queue.topic.expression or "-"})
     return None
 
 
-def _dead_lock(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _dead_lock(group: GroupState, queue: QueueState) -> Reason | None:
     if queue.locked_by is None or queue.holder_online:
         return None
     return Reason("lock-of-a-dead-client", {"client": queue.locked_by})
 
 
-def _reset(group: GroupFacts, queue: QueueFacts) -> Reason | None:
-    return None if queue.reset is None else Reason("reset-pending", {"offset": queue.reset})
+def _reset(group: GroupState, queue: QueueState) -> Reason | None:
+    if queue.reset is None:
+        return None
+    return Reason("reset-pending", {"offset": queue.reset}, "popped" if queue.topic.popped else "")
 
 
-def _broadcasting(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _broadcasting(group: GroupState, queue: QueueState) -> Reason | None:
     if queue.behind is not None:
         return None
     if queue.held_by:
@@ -204,20 +204,22 @@ def _broadcasting(group: GroupFacts, queue: QueueFacts) -> Reason | None:
     return Reason("broadcasting", variant="never")
 
 
-def _popped(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _popped(group: GroupState, queue: QueueState) -> Reason | None:
     if not queue.topic.popped:
         return None
+    if queue.behind and queue.topic.lite_subscribed is False:
+        return Reason("lite-unsubscribed", {"count": queue.behind})
     return Reason("popped", {"count": queue.behind}) if queue.behind else Reason("up-to-date", variant="popped")
 
 
-def _no_match(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _no_match(group: GroupState, queue: QueueState) -> Reason | None:
     expression = queue.topic.expression
     if queue.checked == 0 or queue.matched or expression in (None, "*"):
         return None
     return Reason("nothing-matches", {"expression": expression, "count": queue.checked, "topic": queue.topic.topic})
 
 
-def _never_pulled(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _never_pulled(group: GroupState, queue: QueueState) -> Reason | None:
     if queue.next_pull >= 0 or queue.held_by:
         return None
     if len(group.members) == 1 and _actively(group.members):
@@ -225,15 +227,15 @@ def _never_pulled(group: GroupFacts, queue: QueueFacts) -> Reason | None:
     return Reason("not-owned", {"group": group.group, "members": len(group.members)})
 
 
-def _puller_left(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _puller_left(group: GroupState, queue: QueueState) -> Reason | None:
     if queue.held_by or queue.puller_online or not queue.pulled_by:
         return None
     return Reason("owner-left", {"client": queue.pulled_by, "ago_ms": queue.pulled_ms_ago})
 
 
-def _paused(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _paused(group: GroupState, queue: QueueState) -> Reason | None:
     ago_ms = queue.pulled_ms_ago
-    if queue.held_by or ago_ms is None or ago_ms < PAUSED_MS:
+    if queue.held_by or ago_ms is None or ago_ms < _PAUSED_MS:
         return None
     values: dict[str, Value] = {"client": queue.pulled_by, "ago_ms": ago_ms, "count": queue.behind or 0}
     if _actively(group.members):
@@ -241,12 +243,12 @@ def _paused(group: GroupFacts, queue: QueueFacts) -> Reason | None:
     return Reason("paused", {**values, "group": group.group}, "slave" if group.slave_reads else "")
 
 
-def _at_the_end(group: GroupFacts, queue: QueueFacts) -> Reason | None:
+def _at_the_end(group: GroupState, queue: QueueState) -> Reason | None:
     if queue.behind == 0:
         return Reason("up-to-date", {"end": queue.max_offset})
     if queue.next_pull < queue.max_offset or not (queue.held_by or queue.locked_by):
         return None
-    if queue.oldest_ms_ago is not None and queue.oldest_ms_ago < COMMITS_MS:
+    if queue.oldest_ms_ago is not None and queue.oldest_ms_ago < _COMMITS_MS:
         return None  # members commit every few seconds
     values: dict[str, Value] = {
         "group": group.group,
@@ -274,7 +276,7 @@ _RULES: tuple[_Rule, ...] = (
     _no_broadcasting,
     _not_subscribed,
     _filter_refused,
-    _told,
+    _plugin_finding,
     _dead_lock,
     _reset,
     _different,
@@ -289,5 +291,5 @@ _RULES: tuple[_Rule, ...] = (
 )
 
 
-def _actively(members: Sequence[MemberFacts]) -> bool:
-    return all(each.consume_type == PULLS_ITSELF for each in members)
+def _actively(members: Sequence[MemberState]) -> bool:
+    return all(each.consume_type == _PULLS_ITSELF for each in members)

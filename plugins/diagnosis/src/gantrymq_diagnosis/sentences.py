@@ -14,8 +14,6 @@ import attrs
 
 from gantrymq.plugin.model import Text, Value, sentence_of, texts_in
 
-__all__ = ["SENTENCE", "Reason"]
-
 SENTENCE: Final = "sentence"  # the value of a word without a text: what a plugin reports
 
 

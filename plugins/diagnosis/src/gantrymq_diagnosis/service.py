@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from operator import itemgetter
+from shlex import quote
 from typing import Final
 
 from gantrymq.errors import GroupNotExist, NoPermission, RequestRefused, TopicNotExist
@@ -19,7 +21,7 @@ from gantrymq_diagnosis.members import MemberQuestions
 from gantrymq_diagnosis.operators.maintenance import MaintenanceRequests
 from gantrymq_diagnosis.operators.online import OnlineRequests
 from gantrymq_diagnosis.operators.progress import ProgressRequests
-from gantrymq_diagnosis.operators.requests import BrokerRequests
+from gantrymq_diagnosis.operators.requests import BrokerRequests, stopping
 from gantrymq_diagnosis.operators.reset import ResetRequests
 from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.settings import POLICY, REFUSE
@@ -27,13 +29,11 @@ from gantrymq_diagnosis.shown import as_json, queue_json
 from gantrymq_diagnosis.summaries import Summaries
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["DELETE_OFFSETS", "EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
-
-EXPLAIN_GROUP: Final = 65021  # request codes of GantryMQ; ext: consumerGroup, and optionally topic
-SHOWN_FIGURES: Final = 65022  # metrics of plugins
-DELETE_OFFSETS: Final = 65027  # ext: consumerGroup and topic
-QUEUES_TOGETHER: Final = 50  # queues between pauses
-MOST_SENTENCES: Final = 100  # rows of one metric
+_EXPLAIN_GROUP: Final = 65021  # request codes of GantryMQ; ext: consumerGroup, and optionally topic
+_SHOWN_FIGURES: Final = 65022  # metrics of plugins
+_DELETE_OFFSETS: Final = 65027  # ext: consumerGroup and topic
+_QUEUES_TOGETHER: Final = 50  # queues between pauses
+_MOST_SENTENCES: Final = 100  # rows of one metric
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,6 @@ class DiagnosisService:
         self._broker: Broker | None = None
         self._watch = Watch()
         self._modes: PopModes | None = None
-        self.members = MemberQuestions()
         self.summaries = Summaries()
         self._of_operators: tuple[BrokerRequests, ...] = (
             SettingsRequests(),
@@ -57,8 +56,9 @@ class DiagnosisService:
             ProgressRequests(),
             ResetRequests(),
             OnlineRequests(),
+            MemberQuestions(),
         )
-        self.handlers = (self, self.members, self.summaries, *self._of_operators)
+        self.handlers = (self, self.summaries, *self._of_operators)
 
     async def start(self, broker: Broker) -> None:
         """Start observing heartbeats."""
@@ -67,7 +67,6 @@ class DiagnosisService:
         broker.clients.on_gone(self._watch.closed)
         broker.metrics.register(self._conflicts)
         broker.metrics.register(self._missing_topics)
-        self.members.start(broker)
         responses = SlicedResponses(broker.world.clock)
         for each in self._of_operators:
             each.start(broker, responses)
@@ -77,7 +76,6 @@ class DiagnosisService:
     async def stop(self) -> None:
         """Stop answering."""
         self._broker = None
-        self.members.stop()
         for each in self._of_operators:
             each.stop()
         self.summaries.stop()
@@ -95,11 +93,10 @@ class DiagnosisService:
         joining = []
         for heard in heartbeat.consumers:
             group = heard.group
-            says = watch.statement(connection, heartbeat.client_id, connection.address, heard)
+            says = watch.statement(connection, heartbeat.client_id, connection.address, heard, connection.protocol)
             if watch.heard(connection, group, says, now_s):
                 continue
-            present = {each.connection for each in broker.clients.consumers(group) if not each.connection.closed}
-            found = watch.check(connection, group, says, present, now_s)
+            found = watch.check(connection, group, says, partial(_present, broker, group), now_s)
             refuse = bool(found) and broker.settings.text(POLICY) == REFUSE
             for conflict in watch.news(group, found, now_s):
                 log.warning("%s%s", conflict.reason.sentence, "; it was not let in" if refuse else "")
@@ -133,33 +130,34 @@ class DiagnosisService:
         text = "Topics that the group subscribes to and this broker does not have; gantrymq group explain names them."
         return MetricFamily("gantrymq_group_missing_topics", text, ("group",), values)
 
-    @serves(SHOWN_FIGURES, action=Action.GET)
+    @serves(_SHOWN_FIGURES, action=Action.GET)
     async def shown(self, asked: Command, connection: Connection) -> Command:
-        """65022: return plugins' metrics, summed over labels. Raises RequestRefused: code 1, the broker is stopping."""
+        """65022: return plugins' metrics, summed over labels. Raises ServiceNotAvailable: the broker is stopping."""
         broker = self._broker
         if broker is None:
-            raise _stopping()
+            raise stopping()
         found, slices = list[dict[str, object]](), TimeSlices(broker.world.clock, FIGURES_TOGETHER)
         for each in broker.metrics.of_plugins():
             value = sum(each.values.values())
-            said = sorted(each.sentences.values())[:MOST_SENTENCES]
+            said = sorted(each.sentences.values())[:_MOST_SENTENCES]
             shown = {"name": each.name, "help": each.help, "counts": each.counter, "value": value, "sentences": said}
             found.append(shown)
             await slices.item_done()
         found.sort(key=itemgetter("name"))
         return response_to(asked, 0, None, None, json.dumps({"figures": found}).encode())
 
-    @serves(EXPLAIN_GROUP, action=Action.GET, topic="topic", group="consumerGroup")
+    @serves(_EXPLAIN_GROUP, action=Action.GET, topic="topic", group="consumerGroup")
     async def explain(self, asked: Command, connection: Connection) -> Command:
-        """65021: return all facts about a group, with reasons as words, values and English sentences.
+        """65021: return the state of a group, with reasons as words, values and English sentences.
 
         Raises:
-            RequestRefused: code 1, no group is named, or the broker is stopping.
+            RequestRefused: code 1, no group is named.
             GroupNotExist, TopicNotExist: no such group or topic.
+            ServiceNotAvailable: the broker is stopping.
         """
         broker, modes = self._broker, self._modes
         if broker is None or modes is None:
-            raise _stopping()
+            raise stopping()
         group, topic = (asked.ext or {}).get("consumerGroup", ""), (asked.ext or {}).get("topic") or None
         if not group:
             raise RequestRefused(1, "EXPLAIN_GROUP (65021): consumerGroup is missing; name the group to explain")
@@ -167,17 +165,17 @@ class DiagnosisService:
             raise GroupNotExist(f"there is no group {group} at this broker; see: gantrymq group list")
         if topic is not None and broker.topics.get(topic) is None:
             raise TopicNotExist(f"topic {topic} does not exist on this broker; see: gantrymq topic list")
-        facts = await gather(broker, self._watch, modes, group, topic)
+        snapshot = await gather(broker, self._watch, modes, group, topic)
         broker_name = broker.settings.text("brokerName") or broker.world.host_name
-        shown = as_json(broker_name, broker.settings.text(POLICY), facts)
-        parts, slices = list[str](), TimeSlices(broker.world.clock, QUEUES_TOGETHER)
-        for queue in facts.queues:
-            parts.append(json.dumps(queue_json(facts.group, queue)))
+        shown = as_json(broker_name, broker.settings.text(POLICY), snapshot)
+        parts, slices = list[str](), TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
+        for queue in snapshot.queues:
+            parts.append(json.dumps(queue_json(snapshot.group, queue)))
             await slices.item_done()
         head = json.dumps({**shown, "system": names.is_system_group(group)})
         return response_to(asked, 0, None, None, f'{head[:-1]}, "queues": [{", ".join(parts)}]}}'.encode())
 
-    @serves(DELETE_OFFSETS, action=Action.UPDATE, topic="topic", group="consumerGroup")
+    @serves(_DELETE_OFFSETS, action=Action.UPDATE, topic="topic", group="consumerGroup")
     def delete_offsets(self, asked: Command, connection: Connection) -> Command:
         """65027: delete the committed offsets of a group for one topic; return them by queue id.
 
@@ -186,7 +184,7 @@ class DiagnosisService:
         """
         broker = self._broker
         if broker is None:
-            raise _stopping()
+            raise stopping()
         group, topic = ((asked.ext or {}).get(each, "") for each in ("consumerGroup", "topic"))
         if not group or not topic:
             raise RequestRefused(1, "DELETE_OFFSETS (65027): consumerGroup or topic is missing; name both")
@@ -197,12 +195,13 @@ class DiagnosisService:
             raise RequestRefused(
                 1,
                 f"online members of group {group} read topic {topic} and would commit again; stop them, or take the "
-                f"topic out of their subscriptions, and list them with: gantrymq group clients {group}",
+                f"topic out of their subscriptions, and list them with: gantrymq group clients {quote(group)}",
             )
         found = broker.offsets.forget(group, topic)
         log.info("deleted the offsets of group %s on topic %s: %s", group, topic, dict(found))
         return response_to(asked, 0, None, None, json.dumps({"queues": sorted(found)}).encode())
 
 
-def _stopping() -> RequestRefused:
-    return RequestRefused(1, "the broker is stopping; ask again when it is back, see: gantrymq status")
+def _present(broker: Broker, group: str) -> set[object]:
+    """Return the open connections of the members of a group."""
+    return {each.connection for each in broker.clients.consumers(group) if not each.connection.closed}

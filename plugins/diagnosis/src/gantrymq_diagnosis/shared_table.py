@@ -8,19 +8,17 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from gantrymq.errors import ServiceNotAvailable
 from gantrymq.plugin.world import Clock, Timer
-
-__all__ = ["INTERNAL", "KEPT_S", "SharedTable", "fields_json"]
+from gantrymq_diagnosis.operators.requests import stopping
 
 KEPT_S: Final = 10.0  # shortest time that a table is used
 LATE_S: Final = 10.0  # additional time that a table is served while the next one is computed
-TIMES_KEPT: Final = 20  # or this multiple of the time to compute it, which is a twentieth of all time then
-MAX_KEPT_S: Final = 60.0
+_TIMES_KEPT: Final = 20  # or this multiple of the time to compute it, which is a twentieth of all time then
+_MAX_KEPT_S: Final = 60.0
 UNUSED_S: Final = 90.0  # without a request, the memory of the table is released
 
 INTERNAL: Final = {"json": False}  # metadata of fields of a row that are not in the response
-DIGITS: Final = 3  # of rates
+_DIGITS: Final = 3  # of rates
 
 Table = TypeVar("Table")
 
@@ -28,7 +26,7 @@ Table = TypeVar("Table")
 def fields_json(row: attrs.AttrsInstance) -> dict[str, Any]:
     """Return the fields of a row as members of a response, except `INTERNAL` ones."""
     values = attrs.asdict(row, filter=lambda field, _value: field.metadata.get("json", True))
-    return {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in values.items()}
+    return {name: round(value, _DIGITS) if isinstance(value, float) else value for name, value in values.items()}
 
 
 class SharedTable(Generic[Table]):
@@ -44,7 +42,7 @@ class SharedTable(Generic[Table]):
         self._closed = False
 
     async def get(self, *, new: bool = False) -> Table:
-        """Return the table, computed at most KEPT_S ago, or at most MAX_KEPT_S if that takes long.
+        """Return the table, computed at most KEPT_S ago, or at most _MAX_KEPT_S if that takes long.
 
         While the next one is computed, the last one is returned up to LATE_S longer, unless *new* is true.
 
@@ -53,7 +51,7 @@ class SharedTable(Generic[Table]):
             any exception of the computation.
         """
         if self._closed:
-            raise _stopping()
+            raise stopping()
         computing = self._computing
         now = self._clock.monotonic()
         if computing is None or (computing.done() and now >= self._until):
@@ -69,7 +67,7 @@ class SharedTable(Generic[Table]):
             if self._computing is computing:
                 self._computing = None  # the next request tries again
             if isinstance(error, asyncio.CancelledError) and computing.cancelled():
-                raise _stopping() from None
+                raise stopping() from None
             raise
 
     def expire(self) -> None:
@@ -88,7 +86,7 @@ class SharedTable(Generic[Table]):
             return table
         now = self._clock.monotonic()
         self._last = table
-        self._until = now + min(MAX_KEPT_S, max(KEPT_S, TIMES_KEPT * (now - began)))
+        self._until = now + min(_MAX_KEPT_S, max(KEPT_S, _TIMES_KEPT * (now - began)))
         if self._release is not None:
             self._release.cancel()
         self._release = self._clock.call_later(UNUSED_S, self._forget)
@@ -107,7 +105,3 @@ def _retrieve(computing: asyncio.Future[Table]) -> None:
     """Mark an exception as retrieved, because possibly no request waits for it. The next request computes again."""
     if not computing.cancelled():
         computing.exception()
-
-
-def _stopping() -> ServiceNotAvailable:
-    return ServiceNotAvailable("the broker is stopping; ask again when it is back, see: gantrymq status")

@@ -1,4 +1,4 @@
-"""The JSON response to request 65021: the facts about a group, and the reasons that explain them.
+"""The JSON response to request 65021: the state of a group, and the reasons that explain it.
 
 Members that are not known are null, except numbers that older tools cannot do without: these are 0 then, and
 ``behind_known`` or ``lag_known`` beside them is false.
@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantrymq_diagnosis.facts import GroupFacts, QueueFacts
-from gantrymq_diagnosis.gather import Facts
+from gantrymq_diagnosis.gather import GroupSnapshot
+from gantrymq_diagnosis.group_state import GroupState, QueueState
 from gantrymq_diagnosis.reasons import explain_group, explain_queue
 
 
-def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
+def as_json(broker: str, policy: str, snapshot: GroupSnapshot) -> dict[str, Any]:
     """Return everything except the queues; `queue_json` returns each of them."""
-    group = facts.group
-    ages = [each.oldest_ms_ago if each.behind or each.behind is None else 0 for each in facts.queues]
-    may_broadcast = not (facts.queues or group.members) and group.consume_broadcast_enable
+    group = snapshot.group
+    ages = [each.oldest_ms_ago if each.behind or each.behind is None else 0 for each in snapshot.queues]
+    may_broadcast = not (snapshot.queues or group.members) and group.consume_broadcast_enable
     return {
         "broker": broker,
         "group": group.group,
         "policy": policy,
-        "behind": sum(each.behind or 0 for each in facts.queues),
-        "behind_known": not may_broadcast and all(each.behind is not None for each in facts.queues),
+        "behind": sum(each.behind or 0 for each in snapshot.queues),
+        "behind_known": not may_broadcast and all(each.behind is not None for each in snapshot.queues),
         "deleted": group.deleted,
         "lag_ms": max((each for each in ages if each is not None), default=0),
         "lag_known": not may_broadcast and None not in ages,
@@ -47,11 +47,11 @@ def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
             "next_due_ms": group.retry_due_ms,
         },
         "dead_letters": group.dead_letters,
-        "diagnosis": [each.as_json() for each in explain_group(group, facts.topics, facts.taken_ms)],
+        "diagnosis": [each.as_json() for each in explain_group(group, snapshot.topics, snapshot.taken_ms)],
     }
 
 
-def queue_json(group: GroupFacts, queue: QueueFacts) -> dict[str, Any]:
+def queue_json(group: GroupState, queue: QueueState) -> dict[str, Any]:
     """Return one queue; unknown values are null."""
     rate = queue.hit_rate
     return {

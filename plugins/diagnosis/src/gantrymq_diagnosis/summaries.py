@@ -27,59 +27,58 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from gantrymq.errors import FormatError, InvalidParameter, ServiceNotAvailable
+from gantrymq.errors import FormatError, InvalidParameter
 from gantrymq.plugin.interfaces import Broker, BrokerStorage
 from gantrymq.plugin.loose_json import COUNT, flag_in, number_in, text_in, texts_in
 from gantrymq.plugin.model import Action
 from gantrymq.plugin.remoting import Command, Connection, object_body_of, response_to, serves
 from gantrymq_diagnosis.connection_rows import ConnectionRow, ConnectionTable, connection_table
 from gantrymq_diagnosis.group_rows import GroupRow, GroupTable, StoredTimes, add_times, group_table
+from gantrymq_diagnosis.operators.requests import stopping
 from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.shared_table import SharedTable
 from gantrymq_diagnosis.topic_rows import TopicRow, TopicTable, add_newest, topic_table
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["CONNECTION_SUMMARIES", "GROUP_SUMMARIES", "MAX_ROWS", "TOPIC_SUMMARIES", "Summaries"]
-
-GROUP_SUMMARIES: Final = 65023
-CONNECTION_SUMMARIES: Final = 65024
-TOPIC_SUMMARIES: Final = 65025
+_GROUP_SUMMARIES: Final = 65023
+_CONNECTION_SUMMARIES: Final = 65024
+_TOPIC_SUMMARIES: Final = 65025
 MAX_ROWS: Final = 200
 MAX_VALUES: Final = 5000  # of a column; 2 ms
-DEFAULT_ROWS: Final = 50
+_DEFAULT_ROWS: Final = 50
 
 NAME: Final = "name"
-LATE: Final = "late"
-NEWEST: Final = "newest"
+_LATE: Final = "late"
+_NEWEST: Final = "newest"
 
-GROUP_COLUMNS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
+_GROUP_COLUMNS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "behind": attrgetter("behind"),
-    LATE: attrgetter("late_ms"),
+    _LATE: attrgetter("late_ms"),
     "members": attrgetter("members"),
     "retries": lambda row: row.retry_behind + row.retry_waiting,
     "dead_letters": attrgetter("dead_letters"),
     "rate": lambda row: round(row.consumed_per_s, 3),
 }
-GROUP_SORTS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
+_GROUP_SORTS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "behind": lambda row: 0.5 if row.behind is None else row.behind,  # unknown: before groups that are not behind
-    LATE: lambda row: 0.5 if row.late_ms is None else row.late_ms,  # unknown: before groups that are not behind
+    _LATE: lambda row: 0.5 if row.late_ms is None else row.late_ms,  # unknown: before groups that are not behind
     NAME: attrgetter("name"),
 }
-CONNECTION_SORTS: Final[Mapping[str, Callable[[ConnectionRow], Any]]] = {
+_CONNECTION_SORTS: Final[Mapping[str, Callable[[ConnectionRow], Any]]] = {
     NAME: attrgetter("name"),
     "since": attrgetter("online.since_ms"),
     "heard": attrgetter("online.heard_ms"),
 }
-TOPIC_SORTS: Final[Mapping[str, Callable[[TopicRow], Any]]] = {
+_TOPIC_SORTS: Final[Mapping[str, Callable[[TopicRow], Any]]] = {
     NAME: attrgetter("name"),
     "kept": attrgetter("kept"),
     "put": attrgetter("put_per_s"),
     "got": attrgetter("got_per_s"),
 }
-TOPIC_COLUMNS: Final[Mapping[str, Callable[[TopicRow], Any]]] = {
+_TOPIC_COLUMNS: Final[Mapping[str, Callable[[TopicRow], Any]]] = {
     "type": attrgetter("message_type"),
     "kept": attrgetter("kept"),
-    NEWEST: attrgetter("newest_ms"),
+    _NEWEST: attrgetter("newest_ms"),
     "put": lambda row: round(row.put_per_s, 3),
     "got": lambda row: round(row.got_per_s, 3),
     "groups": attrgetter("groups"),
@@ -126,7 +125,7 @@ class PageQuery(NamedTuple):
                 text_in(body, "sort", sorts[0]),
                 text_in(body, "contains", "").lower(),
                 number_in(body, "start", 0, COUNT),
-                number_in(body, "most", DEFAULT_ROWS),
+                number_in(body, "most", _DEFAULT_ROWS),
                 flag_in(body, "system", False),
                 frozenset(texts_in(body, "names")),
                 text_in(body, "column", ""),
@@ -221,47 +220,47 @@ class Summaries:
             for each in tables[3:]:
                 each.close()
 
-    @serves(GROUP_SUMMARIES, action=Action.GET)
+    @serves(_GROUP_SUMMARIES, action=Action.GET)
     async def of_groups(self, asked: Command, connection: Connection) -> Command:
         """65023: return a page of the groups. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
-        query, tables = PageQuery.of(asked, tuple(GROUP_SORTS), GROUP_COLUMNS), self._running()
-        late = LATE in (query.sort, query.column)
+        query, tables = PageQuery.of(asked, tuple(_GROUP_SORTS), _GROUP_COLUMNS), self._running()
+        late = _LATE in (query.sort, query.column)
         table = await (tables.groups_with_times if late else tables.groups).get()
         rows = [row for row in table.rows if query.system or not row.system]
-        page, total = query.rows(rows, GROUP_SORTS[query.sort])
+        page, total = query.rows(rows, _GROUP_SORTS[query.sort])
         if query.column:
-            values = await _column(tables.broker, page, GROUP_COLUMNS[query.column])
+            values = await _column(tables.broker, page, _GROUP_COLUMNS[query.column])
             return _answer(asked, tables.broker, table, total, values)
         await add_times(table, page, tables.times, tables.broker)
         more = {"retry_waiting_more": table.more_retries, "groups": [row.as_json() for row in page]}
         return _answer(asked, tables.broker, table, total, more)
 
-    @serves(CONNECTION_SUMMARIES, action=Action.GET)
+    @serves(_CONNECTION_SUMMARIES, action=Action.GET)
     async def of_connections(self, asked: Command, connection: Connection) -> Command:
         """65024: return a page of the connections. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
-        query, tables = PageQuery.of(asked, tuple(CONNECTION_SORTS)), self._running()
+        query, tables = PageQuery.of(asked, tuple(_CONNECTION_SORTS)), self._running()
         table = await tables.connections.get()
-        rows = [row for row in table.rows if query.system or row.online.client_id]
-        page, total = query.rows(rows, CONNECTION_SORTS[query.sort])
+        rows = [row for row in table.rows if query.system or row.client_id]
+        page, total = query.rows(rows, _CONNECTION_SORTS[query.sort])
         shown = {"connections": [row.as_json() for row in page]}
         return _answer(asked, tables.broker, table, total, shown)
 
-    @serves(TOPIC_SUMMARIES, action=Action.GET)
+    @serves(_TOPIC_SUMMARIES, action=Action.GET)
     async def of_topics(self, asked: Command, connection: Connection) -> Command:
         """65025: return a page of the topics. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
-        query, tables = PageQuery.of(asked, tuple(TOPIC_SORTS), TOPIC_COLUMNS), self._running()
-        table = await (tables.topics_with_newest if query.column == NEWEST else tables.topics).get()
+        query, tables = PageQuery.of(asked, tuple(_TOPIC_SORTS), _TOPIC_COLUMNS), self._running()
+        table = await (tables.topics_with_newest if query.column == _NEWEST else tables.topics).get()
         rows = [row for row in table.rows if query.system or row.kind == "normal"]
-        page, total = query.rows(rows, TOPIC_SORTS[query.sort])
+        page, total = query.rows(rows, _TOPIC_SORTS[query.sort])
         if query.column:
-            values = await _column(tables.broker, page, TOPIC_COLUMNS[query.column])
+            values = await _column(tables.broker, page, _TOPIC_COLUMNS[query.column])
             return _answer(asked, tables.broker, table, total, values)
         await add_newest(page, tables.newest, tables.broker)
         return _answer(asked, tables.broker, table, total, {"topics": [row.as_json() for row in page]})
 
     def _running(self) -> _Tables:
         if self._tables is None:
-            raise ServiceNotAvailable("the broker is stopping; ask again when it is back, see: gantrymq status")
+            raise stopping()
         return self._tables
 
 

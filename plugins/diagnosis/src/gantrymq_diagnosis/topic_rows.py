@@ -18,11 +18,9 @@ from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.group_rows import StoredTimes
 from gantrymq_diagnosis.shared_table import fields_json
 
-__all__ = ["KINDS", "TopicRow", "TopicTable", "add_newest", "topic_table"]
-
-QUEUES_TOGETHER: Final = 16  # queues between pauses
+_QUEUES_TOGETHER: Final = 16  # queues between pauses
 KINDS: Final = ("normal", "retry", "dead_letter", "system")
-MESSAGE_TYPE: Final = "message.type"
+_MESSAGE_TYPE: Final = "message.type"
 
 
 @attrs.define
@@ -73,13 +71,13 @@ class TopicTable:
 
 async def topic_table(broker: Broker) -> TopicTable:
     """Return a row for each topic, without `TopicRow.newest_ms`."""
-    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    slices = TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
     rows = list[TopicRow]()
     for name in sorted(broker.topics.view):
         config = broker.topics.get(name)
         if config is None:  # deleted meanwhile
             continue
-        message_type = config.attributes.get(MESSAGE_TYPE, "")
+        message_type = config.attributes.get(_MESSAGE_TYPE, "")
         row = TopicRow(name, _kind(broker, name), message_type, config.perm, config.read_queues, config.write_queues)
         for queue_id in range(row.queues):
             bounds = broker.store.bounds(Queue(name, queue_id))
@@ -97,7 +95,7 @@ async def topic_table(broker: Broker) -> TopicTable:
 
 async def add_newest(rows: Iterable[TopicRow], times: StoredTimes, broker: BrokerStorage) -> None:
     """Set `TopicRow.newest_ms` of topics that have messages, unless it is known."""
-    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    slices = TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
     for row in rows:
         for queue_id in range(row.queues if row.newest_ms is None else 0):
             bounds = broker.store.bounds(Queue(row.name, queue_id))

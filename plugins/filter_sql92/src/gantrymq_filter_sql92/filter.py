@@ -31,7 +31,6 @@ from gantrymq_filter_sql92.nodes import Expression
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["MOST_NEEDLES", "MOST_PAIRS", "Equality", "needles_of", "required_equalities"]
 
 MOST_PAIRS = 32  # pairs of one expression; an expression with more counts as one without required equalities
 MOST_NEEDLES = 8  # search strings of one expression; an expression with more has none

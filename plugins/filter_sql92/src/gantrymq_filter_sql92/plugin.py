@@ -46,7 +46,7 @@ def gantry_register_filters(registry: FilterRegistry) -> None:
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handler of queue entries with bits."""
     bit_map, _ = _of_this_load[0]
-    for code, handler in handlers_of(bit_map.queue_entries()).items():
+    for code, handler in handlers_of(bit_map.queue_entries).items():
         registry.add(code, handler)
 
 

@@ -10,12 +10,15 @@ common/.../message/MessageExtBrokerInner.java (tagsString2tagsCode).
 
 from __future__ import annotations
 
+from typing import Final
+
 from gantrymq.errors import SubscriptionParseFailed
 from gantrymq.plugin.formats import RecordView
 from gantrymq.plugin.interfaces import ExtUnit, MessageFilter
 from gantrymq.plugin.model import ALL, TAG, Subscription, string_hash
 
 _LOW_32 = 0xFFFFFFFF
+MAX_CHARACTERS: Final = 65_536  # of an expression: a thousand long tags; a million would hold up the broker for seconds
 
 
 def tags_code(tag: str) -> int:
@@ -70,7 +73,7 @@ class TagFilter:
         An empty type counts as TAG, but its expression is not parsed: ``*`` matches every message, anything else none.
 
         Raises:
-            SubscriptionParseFailed: the expression consists of separators only.
+            SubscriptionParseFailed: the expression consists of separators only, or is too long.
         """
         if subscription.class_filter or subscription.expression == ALL:
             return EveryMessage()
@@ -92,14 +95,19 @@ def parse_tags(expression: str | None) -> tuple[str, ...] | None:
     and exactly ``*`` mean every message. Source: apache/rocketmq common/.../filter/FilterAPI.java.
 
     Raises:
-        SubscriptionParseFailed: the expression consists of separators only.
+        SubscriptionParseFailed: the expression consists of separators only, or is too long.
     """
     if not expression or expression == ALL:
         return None
+    if len(expression) > MAX_CHARACTERS:
+        raise SubscriptionParseFailed(
+            f"tag expression {expression[:80]!r}... has {len(expression)} characters, the longest allowed has "
+            f"{MAX_CHARACTERS}; name fewer tags"
+        )
     pieces = expression.split(_SEPARATOR)
     if not any(pieces):
         raise SubscriptionParseFailed(
-            f"tag expression {expression!r} has separators but no tag between them; write * for every message or "
+            f"tag expression {expression[:80]!r} has separators but no tag between them; write * for every message or "
             f"name tags as in TagA || TagB"
         )
     tags = (piece.strip(_JAVA_BLANKS) for piece in pieces)

@@ -126,8 +126,10 @@ def health(broker: Broker) -> dict[str, Any]:
 
     ``healthy`` is false if ``problems`` is not empty: the store refuses writes, a table cannot be saved, or name
     servers are configured and none of them has the broker registered. A single failing name server of several is
-    reported in ``nameServers`` only. ``warnings`` has sentences of plugins, such as that a slave does not follow, for
-    which the broker must not be taken out of service.
+    reported in ``nameServers`` only. ``warnings`` has sentences for which the broker must not be taken out of service:
+    about addresses that other machines reach without access control, and those of plugins, such as that a slave does
+    not follow. ``access`` names the authorizer and its strategy, null without access control. Plugins add members
+    (`MetricFamily.health`), such as ``grpc``.
     """
     figures = broker.metrics.snapshot()
     problems = []
@@ -139,13 +141,20 @@ def health(broker: Broker) -> dict[str, Any]:
     if broker.settings.text("namesrvAddr").strip(" ;") and None not in servers.values():
         reasons = "; ".join(f"{address}: {reason}" for address, reason in servers.items()) or "not registered yet"
         problems.append(f"no name server has this broker registered: {reasons}")
-    return {
+    sentences = [said for each in figures.plugin_metrics for said in each.sentences.values()]
+    access = broker.access.summary
+    found = {
         "healthy": not problems,
         "problems": problems,
-        "warnings": sorted(said for each in figures.plugin_metrics for said in each.sentences.values())[:MOST_WARNINGS],
+        "warnings": [*access.exposures, *sorted(sentences)][:MOST_WARNINGS],
+        "access": {"authorizer": access.authorizer, "strategy": access.strategy} if access.authorizer else None,
         "cluster": figures.cluster,
         "broker": figures.broker,
         "address": figures.address,
         "nameServers": {address: reason or "registered" for address, reason in servers.items()},
         "parked": dict(figures.parked),
     }
+    for each in figures.plugin_metrics:
+        for name, value in each.health.items():
+            found.setdefault(name, value)
+    return found

@@ -15,12 +15,12 @@ from typing import Final
 from gantrymq.errors import FormatError, RequestError
 from gantrymq.plugin.headers import RegisterBrokerRequest, UnregisterBrokerRequest
 from gantrymq.plugin.loose_json import dumps
-from gantrymq.plugin.model import DataVersion
+from gantrymq.plugin.model import Action, DataVersion
 from gantrymq.plugin.network import addresses_of_text
 from gantrymq.plugin.remoting import Command, RequestCode, response_to, serves
 from gantrymq.plugin.settings import Settings
 from gantrymq.plugin.world import World, monotonic_ms
-from gantrymq_nameserver.handlers import Answer, read_object
+from gantrymq_nameserver.handlers import Answer, in_cluster, read_object
 from gantrymq_nameserver.headers import (
     BrokerHeartbeatRequest,
     GetBrokerMemberGroupRequest,
@@ -56,7 +56,7 @@ class BrokerRequests:
         self._workers = world.workers
         self._reading: dict[BrokerAddress, asyncio.Future[None]] = {}  # done after the last queued registration
 
-    @serves(RequestCode.REGISTER_BROKER)
+    @serves(RequestCode.REGISTER_BROKER, access=in_cluster(field="clusterName"))
     def _register(self, request: Command, connection: object) -> Answer:
         header = RegisterBrokerRequest.from_ext(request.ext)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
@@ -111,7 +111,7 @@ class BrokerRequests:
         table = self._kv.namespace(ORDER_TOPIC_CONFIG)
         return None if table is None else dumps({"table": table})
 
-    @serves(RequestCode.UNREGISTER_BROKER)
+    @serves(RequestCode.UNREGISTER_BROKER, access=in_cluster(field="clusterName"))
     def _unregister(self, request: Command, connection: object) -> Answer:
         header = UnregisterBrokerRequest.from_ext(request.ext)
         reading = self._reading.get(BrokerAddress(header.cluster_name, header.broker_addr))
@@ -131,7 +131,7 @@ class BrokerRequests:
         )
         return response_to(request)
 
-    @serves(RequestCode.QUERY_DATA_VERSION)
+    @serves(RequestCode.QUERY_DATA_VERSION, access=in_cluster(field="clusterName"))
     def _query_data_version(self, request: Command, connection: object) -> Command:
         header = QueryDataVersionRequest.from_ext(request.ext)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
@@ -142,12 +142,12 @@ class BrokerRequests:
         body = None if live is None else dumps(live.version.to_json())
         return response_to(request, ext=QueryDataVersionResponse(changed=changed).to_ext(), body=body)
 
-    @serves(RequestCode.GET_BROKER_MEMBER_GROUP)
+    @serves(RequestCode.GET_BROKER_MEMBER_GROUP, access=in_cluster(Action.GET, "clusterName"))
     def _member_group(self, request: Command, connection: object) -> Command:
         header = GetBrokerMemberGroupRequest.from_ext(request.ext)
         return response_to(request, body=dumps(member_group(self._tables, header.cluster_name, header.broker_name)))
 
-    @serves(RequestCode.BROKER_HEARTBEAT)
+    @serves(RequestCode.BROKER_HEARTBEAT, access=in_cluster(field="clusterName"))
     def _heartbeat(self, request: Command, connection: object) -> Command:
         header = BrokerHeartbeatRequest.from_ext(request.ext)
         self._tables.refresh(BrokerAddress(header.cluster_name, header.broker_addr), monotonic_ms(self._clock))

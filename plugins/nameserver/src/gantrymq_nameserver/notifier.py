@@ -13,8 +13,9 @@ import logging
 from typing import Final
 
 from gantrymq.errors import GantryError
-from gantrymq.plugin.network import Limits, RemotingClient, TlsClient
+from gantrymq.plugin.network import Limits, inner_client
 from gantrymq.plugin.remoting import RequestCode, request
+from gantrymq.plugin.settings import Settings
 from gantrymq.plugin.world import World
 from gantrymq_nameserver.headers import NotifyMinBrokerIdChangeRequest
 from gantrymq_nameserver.notices import MinBrokerIdChange
@@ -27,8 +28,9 @@ _CONNECT_TIMEOUT_S: Final = 0.3
 class Notifier:
     """Sends notices in the background."""
 
-    def __init__(self, world: World, tls: TlsClient | None = None) -> None:
-        self._client = RemotingClient(world, limits=Limits(connect_timeout_s=_CONNECT_TIMEOUT_S), tls=tls)
+    def __init__(self, world: World, settings: Settings) -> None:
+        """Raises ConfigError like `inner_client`."""
+        self._client = inner_client(world, settings, limits=Limits(connect_timeout_s=_CONNECT_TIMEOUT_S))
         self._sending: set[asyncio.Task[None]] = set()
 
     def notify(self, change: MinBrokerIdChange) -> None:

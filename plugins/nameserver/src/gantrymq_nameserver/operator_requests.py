@@ -17,6 +17,7 @@ from gantrymq.plugin.headers import (
     PutKvConfigRequest,
 )
 from gantrymq.plugin.loose_json import Entries
+from gantrymq.plugin.model import Action
 from gantrymq.plugin.remoting import (
     Command,
     RequestCode,
@@ -45,13 +46,13 @@ class OperatorRequests:
         self._kv = kv
         self._settings = settings
 
-    @serves(RequestCode.PUT_KV_CONFIG)
+    @serves(RequestCode.PUT_KV_CONFIG, action=Action.UPDATE)
     async def _put(self, request: Command, connection: object) -> Command:
         header = PutKvConfigRequest.from_ext(request.ext)
         await self._kv.put(header.namespace, header.key, header.value)
         return response_to(request)
 
-    @serves(RequestCode.GET_KV_CONFIG)
+    @serves(RequestCode.GET_KV_CONFIG, action=Action.GET)
     def _get(self, request: Command, connection: object) -> Command:
         header = KvConfigRequest.from_ext(request.ext, request.code)
         value = self._kv.get(header.namespace, header.key)
@@ -59,13 +60,13 @@ class OperatorRequests:
             raise QueryNotFound(f"No config item, Namespace: {header.namespace} Key: {header.key}")
         return response_to(request, ext=GetKvConfigResponse(value=value).to_ext())
 
-    @serves(RequestCode.DELETE_KV_CONFIG)
+    @serves(RequestCode.DELETE_KV_CONFIG, action=Action.UPDATE)
     async def _delete(self, request: Command, connection: object) -> Command:
         header = KvConfigRequest.from_ext(request.ext, request.code)
         await self._kv.delete(header.namespace, header.key)
         return response_to(request)
 
-    @serves(RequestCode.GET_KVLIST_BY_NAMESPACE)
+    @serves(RequestCode.GET_KVLIST_BY_NAMESPACE, action=Action.GET)
     async def _namespace(self, request: Command, connection: object) -> Command:
         header = GetKvlistByNamespaceRequest.from_ext(request.ext)
         table = self._kv.namespace(header.namespace)
@@ -73,7 +74,7 @@ class OperatorRequests:
             raise QueryNotFound(f"No config item, Namespace: {header.namespace}")
         return await self._sliced(request, connection, {"table": Entries(table.items())})
 
-    @serves(RequestCode.UPDATE_NAMESRV_CONFIG)
+    @serves(RequestCode.UPDATE_NAMESRV_CONFIG, action=Action.UPDATE)
     def _update_settings(self, request: Command, connection: object) -> Command:
         """318: change runtime settings until the server stops; all are checked before the first is changed.
 
@@ -92,6 +93,6 @@ class OperatorRequests:
             log.info("%s set %s=%s until it stops; to keep it, put it in namesrv.conf", where, key, value)
         return response_to(request)
 
-    @serves(RequestCode.GET_NAMESRV_CONFIG)
+    @serves(RequestCode.GET_NAMESRV_CONFIG, action=Action.GET)
     def _show_settings(self, request: Command, connection: object) -> Command:
         return response_to(request, body=properties_text(self._settings.shown()).encode())

@@ -9,6 +9,7 @@ from gantrymq.plugin import hookimpl
 
 if TYPE_CHECKING:
     from gantrymq.plugin.interfaces import NameServer, NameServerRegistry
+    from gantrymq.plugin.remoting import ServerAccess
     from gantrymq.plugin.settings import Setting, Settings
     from gantrymq.plugin.world import World
 
@@ -30,8 +31,10 @@ class MemoryNameServer:
 
         return name_server_settings()
 
-    def build(self, world: World, settings: Settings, *, beside_broker: bool = False) -> NameServer:
+    def build(
+        self, world: World, settings: Settings, *, beside_broker: bool = False, access: ServerAccess | None = None
+    ) -> NameServer:
         """Build a name server; only TLS files are opened. Raises ConfigError if one of them cannot be used."""
         from gantrymq_nameserver.server import NameServer
 
-        return NameServer(world, settings, beside_broker=beside_broker)
+        return NameServer(world, settings, beside_broker=beside_broker, access=access)

@@ -18,13 +18,14 @@ from gantrymq.plugin.headers import (
     WipeWritePermOfBrokerResponse,
     WritePermOfBrokerRequest,
 )
-from gantrymq.plugin.loose_json import COUNT, Items, dumps, dumps_standard, number_in, objects_in, text_in
+from gantrymq.plugin.loose_json import COUNT, Items, dumps, dumps_standard, number_in, object_in, objects_in, text_in
+from gantrymq.plugin.model import Action
 from gantrymq.plugin.network import DEFAULT_LISTENER
 from gantrymq.plugin.remoting import Command, RequestCode, SlicedResponses, response_to, serves
 from gantrymq.plugin.settings import Settings
 from gantrymq.plugin.world import Clock
 from gantrymq_nameserver import topics
-from gantrymq_nameserver.handlers import listener_of, read_object, wants_standard_json
+from gantrymq_nameserver.handlers import in_cluster, listener_of, read_object, wants_standard_json
 from gantrymq_nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
 from gantrymq_nameserver.routes import find_route, keep_zone, use_listener
 from gantrymq_nameserver.tables import QueueData, RouteTables
@@ -41,11 +42,12 @@ class RouteRequests:
         self._sliced = SlicedResponses(clock).make
         self._started = clock.monotonic()
 
-    @serves(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    @serves(RequestCode.GET_ROUTEINFO_BY_TOPIC, action=(Action.PUB, Action.SUB, Action.GET), topic="topic")
     def _route(self, request: Command, connection: object) -> Command:
         header = GetRouteinfoByTopicRequest.from_ext(request.ext)
         self._check_ready()
-        route = find_route(self._tables, header.topic, acting_master=self._settings.flag("supportActingMaster"))
+        acting_master, details = self._settings.flag("supportActingMaster"), bool(header.with_details)
+        route = find_route(self._tables, header.topic, acting_master=acting_master, details=details)
         if route is None:
             raise TopicNotExist(
                 f"No topic route info in name server for the topic: {header.topic}\n"
@@ -67,29 +69,29 @@ class RouteRequests:
         if self._settings.flag("needWaitForService") and self._clock.monotonic() - self._started < wait_s:
             raise RequestError(f"name server not ready: brokers get {wait_s} s after its start to register")
 
-    @serves(RequestCode.GET_BROKER_CLUSTER_INFO)
+    @serves(RequestCode.GET_BROKER_CLUSTER_INFO, action=Action.GET)
     def _cluster_info(self, request: Command, connection: object) -> Command:
         return response_to(request, body=dumps(topics.cluster_info(self._tables, listener_of(connection))))
 
-    @serves(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
+    @serves(RequestCode.WIPE_WRITE_PERM_OF_BROKER, action=Action.UPDATE)
     def _wipe_write_perm(self, request: Command, connection: object) -> Command:
         header = WritePermOfBrokerRequest.from_ext(request.ext, request.code)
         count = topics.wipe_write_perm(self._tables, header.broker_name)
         return response_to(request, ext=WipeWritePermOfBrokerResponse(wipe_topic_count=count).to_ext())
 
-    @serves(RequestCode.ADD_WRITE_PERM_OF_BROKER)
+    @serves(RequestCode.ADD_WRITE_PERM_OF_BROKER, action=Action.UPDATE)
     def _add_write_perm(self, request: Command, connection: object) -> Command:
         header = WritePermOfBrokerRequest.from_ext(request.ext, request.code)
         count = topics.add_write_perm(self._tables, header.broker_name)
         return response_to(request, ext=AddWritePermOfBrokerResponse(add_topic_count=count).to_ext())
 
-    @serves(RequestCode.DELETE_TOPIC_IN_NAMESRV)
+    @serves(RequestCode.DELETE_TOPIC_IN_NAMESRV, access=in_cluster(field="clusterName"))
     def _delete_topic(self, request: Command, connection: object) -> Command:
         header = DeleteTopicInNamesrvRequest.from_ext(request.ext)
         topics.delete_topic(self._tables, header.topic, header.cluster_name or None)
         return response_to(request)
 
-    @serves(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
+    @serves(RequestCode.REGISTER_TOPIC_IN_NAMESRV, action=Action.UPDATE)
     def _add_topic(self, request: Command, connection: object) -> Command:
         """Add a topic; a request without a body does nothing: ali-ons sends this code with its meaning of 3.x."""
         if request.payload:
@@ -99,30 +101,30 @@ class RouteRequests:
 
     # --- topic lists ------------------------------------------------------------------------------------------------
 
-    @serves(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    @serves(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, action=Action.GET)
     async def _all_topics(self, request: Command, connection: object) -> Command:
         self._check_enabled("enableAllTopicList")
         return await self._topic_list(request, connection, topics.all_topics(self._tables))
 
-    @serves(RequestCode.GET_TOPICS_BY_CLUSTER)
+    @serves(RequestCode.GET_TOPICS_BY_CLUSTER, access=in_cluster(Action.GET, "cluster"))
     async def _topics_of_cluster(self, request: Command, connection: object) -> Command:
         self._check_enabled("enableTopicList")
         header = GetTopicsByClusterRequest.from_ext(request.ext)
         return await self._topic_list(request, connection, topics.topics_of_cluster(self._tables, header.cluster))
 
-    @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+    @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, action=Action.GET)
     async def _system_topics(self, request: Command, connection: object) -> Command:
         return await self._topic_list(request, connection, *topics.system_topics(self._tables, listener_of(connection)))
 
-    @serves(RequestCode.GET_UNIT_TOPIC_LIST)
+    @serves(RequestCode.GET_UNIT_TOPIC_LIST, action=Action.GET)
     async def _unit_topics(self, request: Command, connection: object) -> Command:
         return await self._topics_where(request, connection, lambda data: data.is_unit)
 
-    @serves(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST)
+    @serves(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, action=Action.GET)
     async def _topics_with_unit_subscription(self, request: Command, connection: object) -> Command:
         return await self._topics_where(request, connection, lambda data: data.has_unit_subscription)
 
-    @serves(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST)
+    @serves(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, action=Action.GET)
     async def _other_topics_with_unit_subscription(self, request: Command, connection: object) -> Command:
         return await self._topics_where(
             request, connection, lambda data: data.has_unit_subscription and not data.is_unit
@@ -153,8 +155,14 @@ def _queue_data(route: dict[str, Any]) -> list[QueueData]:
                 number_in(members, "writeQueueNums", 0, COUNT),
                 number_in(members, "perm", 0, COUNT),
                 number_in(members, "topicSysFlag", 0, COUNT),
+                _attributes(members),
             )
             for members in objects_in(route, "queueDatas")
         ]
     except FormatError as error:
         raise RequestError(f"the body is not a topic route: its queueDatas cannot be read: {error}") from error
+
+
+def _attributes(members: dict[str, Any]) -> dict[str, str] | None:
+    attributes = object_in(members, "attributes")
+    return {str(key): text_in(attributes, key) for key in attributes} if attributes else None

@@ -26,25 +26,34 @@ class Route:
     filter_servers: dict[str, list[str] | None]  # by broker address
     mappings: dict[str, Mapping] | None = None  # by broker name; None for ordinary topics
     order_config: str | None = None  # "broker-a:4;broker-b:8"
+    listeners: dict[str, dict[int, dict[str, str]]] | None = None  # addresses by broker name, id, listener; on request
 
     def to_json(self) -> dict[str, Any]:
         """Return the members in RocketMQ's order; absent ones are None."""
+        brokers = [broker.to_json() for broker in self.brokers]
+        queues = [queue.to_json() for queue in self.queues]
+        if self.listeners is not None:
+            for broker in brokers:
+                broker["listenerAddrs"] = self.listeners[broker["brokerName"]]
+            for queue, data in zip(queues, self.queues, strict=True):
+                queue["attributes"] = data.attributes or {}
         return {
-            "brokerDatas": [broker.to_json() for broker in self.brokers],
+            "brokerDatas": brokers,
             "filterServerTable": self.filter_servers,
             "orderTopicConf": self.order_config,
-            "queueDatas": [queue.to_json() for queue in self.queues],
+            "queueDatas": queues,
             "topicQueueMappingByBroker": self.mappings,
         }
 
 
-def find_route(tables: RouteTables, topic: str, *, acting_master: bool = False) -> Route | None:
+def find_route(tables: RouteTables, topic: str, *, acting_master: bool = False, details: bool = False) -> Route | None:
     """Return the route of *topic*, or None if no known broker has queues of it.
 
     Brokers and queues are sorted by broker name. Queues of an unknown broker name are listed without an address.
 
     Args:
         acting_master: let the smallest slave stand in for a missing master (``supportActingMaster``).
+        details: with the addresses of listeners and the attributes of the topic, which GantryMQ's brokers ask for.
     """
     by_broker = tables.queues.get(topic)
     if by_broker is None:
@@ -57,6 +66,8 @@ def find_route(tables: RouteTables, topic: str, *, acting_master: bool = False) 
     route = Route(queues, brokers, _filter_servers(tables, brokers), tables.mappings.get(topic))
     if acting_master and not topic.startswith(_MEMBER_TOPIC_PREFIX):
         _seat_acting_masters(route)
+    if details:
+        route.listeners = {broker.name: _listeners(tables, broker) for broker in route.brokers}
     return route
 
 
@@ -81,6 +92,11 @@ def use_listener(tables: RouteTables, route: Route, listener: str) -> None:
         for broker_id, address in broker.addresses.items():
             if address in route.filter_servers:
                 route.filter_servers[through.addresses[broker_id]] = route.filter_servers.pop(address)
+
+
+def _listeners(tables: RouteTables, broker: BrokerData) -> dict[int, dict[str, str]]:
+    live = {each: tables.live.get(BrokerAddress(broker.cluster, at)) for each, at in broker.addresses.items()}
+    return {each: found.listeners for each, found in live.items() if found is not None and found.listeners}
 
 
 def _filter_servers(tables: RouteTables, brokers: list[BrokerData]) -> dict[str, list[str] | None]:

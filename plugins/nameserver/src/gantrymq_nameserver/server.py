@@ -16,16 +16,15 @@ from gantrymq.plugin.network import (
     Limits,
     RemotingServer,
     admission_of,
-    client_of,
     connections_within,
     listeners_of,
     open_listeners,
 )
-from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, response_to
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, ServerAccess, response_to
 from gantrymq.plugin.settings import Settings
 from gantrymq.plugin.world import Timer, World
 from gantrymq_nameserver.notifier import Notifier
-from gantrymq_nameserver.service import NameService
+from gantrymq_nameserver.service import NameService, refusal
 
 log = logging.getLogger(__name__)
 
@@ -52,20 +51,25 @@ class NameServer:
         settings: must include the schema of `gantrymq_nameserver.settings.name_server_settings`.
     """
 
-    def __init__(self, world: World, settings: Settings, *, beside_broker: bool = False) -> None:
+    def __init__(
+        self, world: World, settings: Settings, *, beside_broker: bool = False, access: ServerAccess | None = None
+    ) -> None:
         """Create the server; only TLS files are read.
 
-        *beside_broker*: a broker in this process needs most of the file descriptors.
+        Args:
+            beside_broker: a broker in this process needs most of the file descriptors.
+            access: None serves everybody.
 
         Raises:
             ConfigError: one of the files cannot be used, or the setting ``listeners`` is not valid.
         """
+        self._access = access
         self._world = world
         self._settings = settings
         self._listeners = listeners_of(settings)
         self.listeners: dict[str, tuple[str, int]] = {}  # addresses of the open ones besides the main one
         self._admission = admission_of(settings, world.clock, world.files)
-        self._notifier = Notifier(world, client_of(settings))
+        self._notifier = Notifier(world, settings)
         self.service = NameService(world, settings, self._notifier.notify)
         limits = Limits(
             max_connections=connections_within(
@@ -84,7 +88,10 @@ class NameServer:
 
         Raises:
             ConfigError: one of the addresses cannot be listened on; none of them is open then.
+            GantryError: access control cannot start.
         """
+        if self._access is not None:
+            await self._access.start()
         host, port = self._settings.text("bindAddress"), self._settings.number("listenPort")
         self.service.kv.load()
         try:
@@ -118,6 +125,8 @@ class NameServer:
             self._scan_timer = None
         await asyncio.gather(*self._writing)
         await self._server.stop()
+        if self._access is not None:
+            await self._access.stop()
         self.listeners = {}
         await self._notifier.close()
         self.service.membership.close()
@@ -132,13 +141,23 @@ class NameServer:
                 connection.put_back(commands[index:])
                 return
             limited = connection.response_limiter.run if command.code in _LONG else None
-            answer = self.service.answer(command, connection, limited)
+            try:
+                if self._access is not None and not self._admitted(self._access, command, connection):
+                    connection.hold(commands[index:])
+                    return
+                answer = self.service.answer(command, connection, limited)
+            except Exception as error:
+                answer = refusal(command, error)
             if isinstance(answer, Command):
                 _reply(connection, command, answer)
             else:
                 task = asyncio.get_running_loop().create_task(_reply_later(connection, command, answer))
                 self._writing.add(task)
                 task.add_done_callback(self._writing.discard)
+
+    def _admitted(self, access: ServerAccess, command: Command, connection: Connection) -> bool:
+        rule = self.service.access_rule(command)
+        return rule is None or access.admitted(command, connection, rule)
 
     def _plan_scan(self) -> None:
         interval_s = self._settings.number("scanNotActiveBrokerInterval") / 1000

@@ -7,15 +7,26 @@ remoting/.../netty/NettyRemotingAbstract.java (checks before a handler).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from gantrymq.errors import ConnectionLost, GantryError, RequestNotSupported, RequestRefused, ServerFault
-from gantrymq.plugin.remoting import VERSION_5_3_1, Command, ResponseCode, handlers_of, request_name, response_to
+from gantrymq.plugin.model import Action, Requirement, Resource, ResourceType
+from gantrymq.plugin.remoting import (
+    VERSION_5_3_1,
+    AccessRule,
+    Command,
+    RequestCode,
+    ResponseCode,
+    access_rule,
+    handlers_of,
+    request_name,
+    response_to,
+)
 from gantrymq.plugin.settings import Settings
 from gantrymq.plugin.world import World
 from gantrymq_nameserver.broker_requests import BrokerRequests
-from gantrymq_nameserver.handlers import Answer, Handler
+from gantrymq_nameserver.handlers import ROUTES, Answer, Handler, in_cluster
 from gantrymq_nameserver.kv import KvConfig
 from gantrymq_nameserver.membership import Membership
 from gantrymq_nameserver.notices import MinBrokerIdChange
@@ -38,6 +49,7 @@ class NameService:
         self.tables = RouteTables()
         self.kv = KvConfig(world, Path(settings.text("kvConfigPath")))
         self.membership = Membership(self.tables, settings, world.clock, notify)
+        self._settings = settings
         self.stopping = False  # newer clients are answered with GO_AWAY
         families = (
             BrokerRequests(self.tables, self.membership, self.kv, settings, world),
@@ -47,6 +59,26 @@ class NameService:
         self._handlers: dict[int, Handler] = {}
         for family in families:
             self._handlers |= handlers_of(family)
+        self._rules = {code: access_rule(handler) or in_cluster() for code, handler in self._handlers.items()}
+
+    def access_rule(self, request: Command) -> AccessRule | None:
+        """Return what the sender of *request* must be allowed; None if everybody may send it.
+
+        Routes, with the lists of topics and brokers, are open without ``routeAccess=true``.
+        """
+        if request.code in ROUTES and not self._settings.flag("routeAccess"):
+            return None
+        rule = self._rules.get(request.code)
+        return self._registration_rule if request.code == RequestCode.REGISTER_BROKER else rule
+
+    def _registration_rule(self, request: Command) -> Sequence[Requirement]:
+        """Require permission on the cluster that has the broker name now, too: its addresses would be replaced."""
+        ext = request.ext or {}
+        found = list(in_cluster(field="clusterName")(request))
+        known = self.tables.brokers.get(ext.get("brokerName", ""))
+        if known is not None and known.cluster != ext.get("clusterName"):
+            found.append(Requirement((Action.UPDATE,), Resource(ResourceType.CLUSTER, known.cluster)))
+        return found
 
     def answer(
         self,
@@ -66,7 +98,7 @@ class NameService:
         try:
             answer = self._handler(request)(request, connection)
         except Exception as error:
-            return _refusal(request, error)
+            return refusal(request, error)
         return answer if isinstance(answer, Command) else _settle(request, answer, limited)
 
     def _handler(self, request: Command) -> Handler:
@@ -89,10 +121,11 @@ async def _settle(
     except ConnectionLost:
         raise
     except Exception as error:
-        return _refusal(request, error)
+        return refusal(request, error)
 
 
-def _refusal(request: Command, error: Exception) -> Command:
+def refusal(request: Command, error: Exception) -> Command:
+    """Return the response for *error*: its code and text, or code 1 for what is a bug."""
     if isinstance(error, GantryError):
         log.debug("%s refused with %d: %s", request_name(request.code), error.response_code, error)
         return response_to(request, error.response_code, str(error))

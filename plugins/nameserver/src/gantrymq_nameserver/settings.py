@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.plugin.network import ADMISSION_SETTINGS, LISTENERS_SETTING
+from gantrymq.plugin.network import ADMISSION_SETTINGS, INNER_CREDENTIALS, LISTENERS_SETTING
 from gantrymq.plugin.settings import Kind, Setting, Value, home_folder
 
 
@@ -30,6 +30,8 @@ def name_server_settings(home: Path | None = None) -> list[Setting]:
         *_lifetime(),
         *_not_built(),
         *_unused(),
+        *_access(),
+        INNER_CREDENTIALS,
         *ADMISSION_SETTINGS,
     ]
 
@@ -79,6 +81,17 @@ def _routes() -> list[Setting]:
             "drop topics of a broker that its registration no longer names",
             runtime=True,
         ),
+    ]
+
+
+def _access() -> list[Setting]:
+    return [
+        Setting.text(
+            "authorizer", "", "authorizer of a plugin: registrations and changes need an account; empty: all may do all"
+        ),
+        Setting.text("accessPath", "", "folder with the files of the authorizer's users, which are only read"),
+        Setting.text("brokerClusterName", "DefaultCluster", "cluster that requests for no cluster need permission on"),
+        Setting.flag("routeAccess", False, "with an authorizer, routes need an account as well", runtime=True),
     ]
 
 

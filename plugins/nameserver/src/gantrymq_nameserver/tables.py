@@ -37,11 +37,14 @@ class QueueData:
     write_queues: int
     perm: int
     sys_flag: int
+    attributes: dict[str, str] | None = None  # of the topic, such as message.type
 
     @classmethod
     def of(cls, broker_name: str, topic: TopicConfig) -> QueueData:
         """Create it from the configuration of *topic* on *broker_name*."""
-        return cls(broker_name, topic.read_queues, topic.write_queues, topic.perm, topic.sys_flag)
+        return cls(
+            broker_name, topic.read_queues, topic.write_queues, topic.perm, topic.sys_flag, topic.attributes or None
+        )
 
     @property
     def writable(self) -> bool:

@@ -1,5 +1,7 @@
 """Requests about popped messages, by receipt handle: 200051, 200053, 200056 and 200151.
 
+Those that name a lite topic (field liteTopic of RocketMQ 5.5.0) are for the service ``lite``.
+
 Source: apache/rocketmq broker/.../processor/AckMessageProcessor.java, ChangeInvisibleTimeProcessor.java.
 """
 
@@ -7,24 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import re
+from collections.abc import Coroutine, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from gantrymq.errors import FormatError, GantryError, MessageIllegal, RequestRefused
-from gantrymq.plugin.interfaces import Broker, InvisibleTime, PopAck
+from gantrymq.errors import FormatError, GantryError, MessageIllegal, PoppedMessageGone, ReceiptIllegal
+from gantrymq.plugin.interfaces import Broker, InvisibleTime, LiteMessage, LiteService, PopAck
 from gantrymq.plugin.loose_json import INT64, number_in, objects_in, text_in
-from gantrymq.plugin.model import Action, Queue
+from gantrymq.plugin.model import (
+    KINDS,
+    POP_ORDER_REVIVE_QUEUE,
+    Action,
+    Queue,
+    Receipt,
+    read_receipt,
+    topic_of_kind,
+)
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, object_body_of, response_to, serves
 from gantrymq.plugin.world import TimeSlices, resolve_future
-from gantrymq_pop.acknowledger import NO_MESSAGE, AckCallback, Acknowledger, WaitingRequest, answer_all, checked_queue
+from gantrymq_pop.acknowledger import AckCallback, Acknowledger, WaitingRequest, answer_all, checked_queue
 from gantrymq_pop.checkpoints import MOST, CheckpointKey
-from gantrymq_pop.headers import ChangeRequest, ack_of
+from gantrymq_pop.headers import AckRequest, ChangeRequest, ack_of
 from gantrymq_pop.operations import check_invisible
-from gantrymq_pop.pop_response import ReceiptHandle, read_receipt_handle
 from gantrymq_pop.revive_log import ReviveLog
-from gantrymq_pop.topics import real_topic
 
+log = logging.getLogger(__name__)
 _POPS = 1024  # cached handles; the handles of one pop differ only in the message's offset
 
 _MAX_BIT_SET_BYTES: Final = 65536  # per batch entry: 524,288 queue entries, more than one filtered pop reads
@@ -40,6 +51,7 @@ _SHORT: Final = {  # short names of the members of a batch entry; the long names
     "invisibleTime": "it",
     "bitSet": "b",
 }
+_GIVEN_BACK_MS: Final = 1000  # invisibleTimeMillisWhenClear of RocketMQ's proxy
 _NOT_ZERO: Final = re.compile(rb"[^\0]")
 
 
@@ -54,9 +66,23 @@ class AckRequests:
         self._pop = lru_cache(_POPS)(self._read_pop)
 
     @serves(RequestCode.ACK_MESSAGE, access=in_operation)
-    def acknowledge(self, request: Command, connection: Connection) -> None:
+    def acknowledge(self, request: Command, connection: Connection) -> Coroutine[Any, Any, Command] | None:
         """Answer request 200051: acknowledge one message."""
+        if request.ext is not None and request.ext.get("liteTopic"):
+            return self._acknowledge_lite(request, connection)
         self.start_ack(PopAck(*ack_of(request.ext), connection.principal), (request, connection))
+        return None
+
+    async def _acknowledge_lite(self, request: Command, connection: Connection) -> Command:
+        header = AckRequest.from_ext(request.ext)
+        group, topic, lite_topic = header.consumer_group, header.topic, header.lite_topic
+        handle = self._handle(header.extra_info)._replace(queue_offset=header.offset)
+        await self._lite().ack(LiteMessage(group, topic, lite_topic, handle, connection.principal))
+        return response_to(request)
+
+    def _lite(self) -> LiteService:
+        found: LiteService = self._broker.service("lite")
+        return found
 
     def start_ack(self, message: PopAck, answered: WaitingRequest | AckCallback) -> None:
         """Acknowledge one message; *answered* is answered, or called, once this is stored. Raises as `ack`."""
@@ -68,7 +94,7 @@ class AckRequests:
         whole = text if text.count(" ") != 7 or not own.isdecimal() else shared
         try:
             key, handle = self._pop(topic, group, queue_id, whole)
-        except MessageIllegal:
+        except ReceiptIllegal:
             self._handle(text)  # raises the error with the original text
             raise
         self._acking.acknowledge(key, handle, (offset,), answered)
@@ -90,9 +116,7 @@ class AckRequests:
         body = object_body_of(request) if request.body else {}
         broker_name, acks = text_in(body, "brokerName", ""), objects_in(body, "acks")
         if not acks:
-            raise RequestRefused(
-                NO_MESSAGE, "BATCH_ACK_MESSAGE: the list of acknowledgements (acks) is empty; name one or more"
-            )
+            raise PoppedMessageGone("BATCH_ACK_MESSAGE: the list of acknowledgements (acks) is empty; name one or more")
         left = len(acks)
         first: GantryError | None = None
 
@@ -116,12 +140,15 @@ class AckRequests:
     @serves(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, access=in_operation)
     async def change(self, request: Command, connection: Connection) -> Command:
         """Answer request 200053: change the invisible time of a message."""
-        header = ChangeRequest.from_ext(request.ext)
-        message = PopAck(
-            *(header.consumer_group, header.topic, header.queue_id, header.offset, header.extra_info),
-            connection.principal,
-        )
-        changed = await self.change_invisible_time(message, header.invisible_time)
+        header, principal = ChangeRequest.from_ext(request.ext), connection.principal
+        group, topic = header.consumer_group, header.topic
+        if header.lite_topic:
+            handle = self._handle(header.extra_info)._replace(queue_offset=header.offset)
+            named = LiteMessage(group, topic, header.lite_topic, handle, principal)
+            changed = await self._lite().change_invisible_time(named, header.invisible_time)
+        else:
+            message = PopAck(group, topic, header.queue_id, header.offset, header.extra_info, principal)
+            changed = await self.change_invisible_time(message, header.invisible_time)
         ext = {
             "popTime": str(changed.pop_ms),
             "invisibleTime": str(changed.invisible_ms),
@@ -140,31 +167,65 @@ class AckRequests:
         changed = await self._acking.change(key, handle, offset, invisible_ms)
         return InvisibleTime(changed.pop_time, changed.invisible_ms, handle.revive_queue)
 
+    def give_back(self, messages: Sequence[PopAck]) -> None:
+        """Make messages visible again soon (`gantrymq.interfaces.PopService.give_back`)."""
+
+        async def change_all() -> None:
+            changes = (self.change_invisible_time(each, _GIVEN_BACK_MS) for each in messages)
+            outcomes = await asyncio.gather(*changes, return_exceptions=True)
+            failures = [each for each in outcomes if isinstance(each, BaseException)]
+            if failures:
+                log.warning(
+                    "%d of %d messages could not be given back and come again after their invisible time: %s",
+                    *(len(failures), len(messages), failures[0]),
+                )
+
+        if messages:
+            self._acking.start_task(change_all())
+
+    async def renew(self, message: PopAck, invisible_ms: int) -> list[int]:
+        """Let the messages of a pop stay invisible (`gantrymq.interfaces.PopService.renew`)."""
+        check_invisible(invisible_ms)
+        handle = self._handle(message.receipt_handle)
+        key = _key(message.topic, message.group, message.queue_id, handle)
+        return await self._acking.renew(key, handle, invisible_ms)
+
+    def is_delivered(self, message: PopAck) -> bool:
+        """Return whether a message is invisible (`gantrymq.interfaces.PopService.is_delivered`)."""
+        handle = self._handle(message.receipt_handle)
+        key = _key(message.topic, message.group, message.queue_id, handle)
+        return self._acking.is_delivered(key, handle._replace(queue_offset=message.queue_offset))
+
     @serves(RequestCode.POP_ROLLBACK, action=Action.UPDATE)
     def rollback(self, request: Command, connection: Connection) -> Command:
         """Answer request 200056, which moves pop state from RocksDB into the revive log; here it is always there."""
         return response_to(request)
 
-    def _read_pop(self, topic: str, group: str, queue_id: int, text: str) -> tuple[CheckpointKey, ReceiptHandle]:
+    def _read_pop(self, topic: str, group: str, queue_id: int, text: str) -> tuple[CheckpointKey, Receipt]:
         """Return the checkpoint key of a handle, and the handle. Raises as `_handle`."""
         handle = self._handle(text)
         return _key(topic, group, queue_id, handle), handle
 
-    def _handle(self, text: str) -> ReceiptHandle:
-        """Parse a receipt handle. Raises MessageIllegal if it is malformed or belongs to another broker."""
-        handle = read_receipt_handle(text, self._revive.queues)
+    def _handle(self, text: str) -> Receipt:
+        """Parse a receipt handle. Raises ReceiptIllegal if it is malformed or belongs to another broker."""
+        handle = read_receipt(text, queue_offset=0)  # requests name the offset in a field of its own
+        queues = self._revive.queues
+        if not (0 <= handle.revive_queue < queues or handle.revive_queue == POP_ORDER_REVIVE_QUEUE):
+            raise ReceiptIllegal(
+                f"the receipt handle {text[:80]!r} is not one of this broker's: its reviveQueueId "
+                f"{handle.revive_queue} is none of 0 to {queues - 1} and {POP_ORDER_REVIVE_QUEUE}; pass on POP_CK as "
+                "the message had it"
+            )
         if not handle.broker_name.strip():
             return handle._replace(broker_name=self._broker_name)
         if handle.broker_name != self._broker_name:
-            raise MessageIllegal(
+            raise ReceiptIllegal(
                 f"the receipt handle {text[:80]!r} is of broker {handle.broker_name[:80]}, and this is "
                 f"{self._broker_name}; acknowledge where the message was popped"
             )
         return handle
 
-    def _batch_ack(
-        self, broker_name: str, members: dict[str, Any]
-    ) -> tuple[CheckpointKey, ReceiptHandle, tuple[int, ...]]:
+    def _batch_ack(self, broker_name: str, members: dict[str, Any]) -> tuple[CheckpointKey, Receipt, tuple[int, ...]]:
         """Parse one entry of a batch: checkpoint key, handle and acknowledged offsets."""
 
         ack = {name: members.get(short, members.get(name)) for name, short in _SHORT.items()}
@@ -180,11 +241,10 @@ class AckRequests:
                 f"BATCH_ACK_MESSAGE: an acknowledgement cannot be read: {error}; write it as RocketMQ's client "
                 "does (BatchAck)"
             ) from error
-        text = f"{start} {pop_time} {invisible_ms} {revive_queue} {kind} {broker_name} {queue_id}"
-        handle = self._handle(text)
-        topic = real_topic(named_topic, group, kind)
-        if topic is None:
+        if kind not in KINDS:
             raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is not a kind of topic; use 0, 1 or 2")
+        handle = self._handle(f"{start} {pop_time} {invisible_ms} {revive_queue} {kind} {broker_name} {queue_id}")
+        topic = topic_of_kind(named_topic, group, kind)
         checked_queue(self._broker, topic, queue_id, None, to_end=True)
         bounds = self._broker.store.bounds(Queue(topic, queue_id))
         offsets = tuple(each for each in _offsets(start, bits) if bounds.min_offset <= each <= bounds.max_offset)
@@ -217,5 +277,5 @@ def _offsets(start: int, bits: bytes) -> list[int]:
     return found
 
 
-def _key(topic: str, group: str, queue_id: int, handle: ReceiptHandle) -> CheckpointKey:
-    return CheckpointKey(topic, group, queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
+def _key(topic: str, group: str, queue_id: int, handle: Receipt) -> CheckpointKey:
+    return CheckpointKey(topic, group, queue_id, handle.start_offset, handle.pop_ms, handle.broker_name)

@@ -6,7 +6,8 @@ acknowledged, or together with all others after one millisecond. A request is an
 responses of the same moment are sent with one write per client.
 
 A message without a pending checkpoint in memory needs no record: it was redelivered or acknowledged before. A
-checkpoint written by a Java broker may still wait in a timer; its acknowledgement is sent through the timer too.
+checkpoint written by a Java broker, before this process, may still wait in a timer; its acknowledgement is sent through
+the timer too. A change that is repeated, because its answer was lost, gets the first answer again.
 
 Source: apache/rocketmq broker/.../processor/AckMessageProcessor.java, ChangeInvisibleTimeProcessor.java.
 """
@@ -18,16 +19,19 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+import attrs
+
 from gantrymq.errors import (
     GantryError,
     MessageIllegal,
-    RequestRefused,
+    PoppedMessageGone,
+    ReceiptIllegal,
     ServerFault,
     ServiceNotAvailable,
     TopicNotExist,
 )
 from gantrymq.plugin.interfaces import BrokerConsumers, BrokerStorage, PutResult, PutStatus
-from gantrymq.plugin.model import Queue
+from gantrymq.plugin.model import POP_ORDER_REVIVE_QUEUE, Queue, Receipt
 from gantrymq.plugin.remoting import (
     FLAG_ONEWAY,
     FLAG_RESPONSE,
@@ -41,17 +45,18 @@ from gantrymq.plugin.remoting import (
 from gantrymq.plugin.world import Timer
 from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.order_info import OrderTable
-from gantrymq_pop.pop_response import ORDERED, ReceiptHandle
 from gantrymq_pop.revive_log import ReviveLog
 
 WaitingRequest = tuple[Command, Connection]  # a request and the connection for its response
 AckCallback = Callable[[GantryError | None], None]
 _DONE: Final = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE))[8:].replace(b"-999", b"%d")
 log = logging.getLogger(__name__)
-NO_MESSAGE = 208
 _GATHER_S = 0.001
+_SETTLING_TRIES: Final = 1000  # about a second
+_CHANGES: Final = 4096  # remembered
 RoutedEntry = tuple[int, Checkpoint | Acknowledgement]
 CheckpointId = tuple[int, CheckpointKey]  # revive queue and key of a checkpoint
+MessageId = tuple[int, CheckpointKey, int]  # and the offset of a message
 
 
 def answer_all(answers: Iterable[WaitingRequest | AckCallback], problem: GantryError | None) -> None:
@@ -108,23 +113,25 @@ class Acknowledger:
         self._notify = notify
         self._gathered: dict[CheckpointId, AckBatch] = {}
         self._complete: dict[CheckpointId, None] = {}  # batches that acknowledge all remaining messages of a pop
-        self._changing: dict[tuple[int, CheckpointKey, int], asyncio.Task[NewInvisibleTime]] = {}
+        self._changing: dict[MessageId, asyncio.Task[NewInvisibleTime]] = {}
+        self._changes: dict[MessageId, NewInvisibleTime] = {}  # the newest ones, oldest first
+        self._started_ms = self._clock.now_ms()
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def acknowledge(
-        self, key: CheckpointKey, handle: ReceiptHandle, offsets: Sequence[int], answered: WaitingRequest | AckCallback
+        self, key: CheckpointKey, handle: Receipt, offsets: Sequence[int], answered: WaitingRequest | AckCallback
     ) -> None:
         """Acknowledge messages of a pop; *answered* is answered, or called, once the record is stored.
 
         Raises:
             RequestError: with RocketMQ's code; *answered* is not called.
         """
-        if handle.revive_queue == ORDERED:
+        if handle.revive_queue == POP_ORDER_REVIVE_QUEUE:
             problem: GantryError | None = None
             for offset in offsets:
                 try:
-                    self._in_order(key, handle.pop_time, offset)
+                    self._in_order(key, handle.pop_ms, offset)
                 except GantryError as error:
                     problem = problem or error
             answer_all([answered], problem)
@@ -135,8 +142,8 @@ class Acknowledger:
             pending.settling.update(new)
         elif self._revive.caught_up(handle.revive_queue):
             new = []
-            if offsets and handle.due_ms > self._clock.now_ms():
-                self._start(self._late(key, handle, tuple(offsets), answered))
+            if offsets and self._may_wait_in_timer(handle, self._clock.now_ms()):
+                self.start_task(self._late(key, handle, tuple(offsets), answered))
                 return
         else:
             new = list(offsets)
@@ -156,23 +163,22 @@ class Acknowledger:
         elif self._timer is None:
             self._timer = self._clock.call_later(_GATHER_S, self._flush)
 
-    async def change(
-        self, key: CheckpointKey, handle: ReceiptHandle, offset: int, invisible_ms: int
-    ) -> NewInvisibleTime:
+    async def change(self, key: CheckpointKey, handle: Receipt, offset: int, invisible_ms: int) -> NewInvisibleTime:
         """Make one message visible again *invisible_ms* from now, under a new handle.
 
-        If another change of the message under the same handle is being stored, its result is returned.
+        If the message was changed under the same handle before, or is just being changed, that result is returned.
 
         Raises:
             RequestError, StoreError: the change could not be stored; the old handle stays valid.
         """
         now_ms = self._clock.now_ms()
-        if handle.revive_queue == ORDERED:
+        if handle.revive_queue == POP_ORDER_REVIVE_QUEUE:
             place = (key.topic, key.group, key.queue_id)
             committed = self._broker.offsets.committed(key.group, Queue(key.topic, key.queue_id))
             if committed is None or offset >= committed:
-                self._orders.visible_later(place, offset, handle.pop_time, now_ms + invisible_ms)
-            return NewInvisibleTime(handle.pop_time, now_ms + invisible_ms - handle.pop_time)
+                self._orders.visible_later(place, offset, handle.pop_ms, now_ms + invisible_ms)
+                self._notify(key.topic, key.group)  # pops that wait for the queue look again when it is free
+            return NewInvisibleTime(handle.pop_ms, now_ms + invisible_ms - handle.pop_ms)
         message = handle.revive_queue, key, offset
         under_way = self._changing.get(message)
         if under_way is None:
@@ -182,15 +188,15 @@ class Acknowledger:
         # A cancelled caller must not cancel the change: others may wait for it, and its two records belong together.
         return await asyncio.shield(under_way)
 
-    async def _changed(
-        self, key: CheckpointKey, handle: ReceiptHandle, offset: int, invisible_ms: int
-    ) -> NewInvisibleTime:
+    async def _changed(self, key: CheckpointKey, handle: Receipt, offset: int, invisible_ms: int) -> NewInvisibleTime:
         now_ms = self._clock.now_ms()
         pending = self._revive.pending(handle.revive_queue, key)
         unknown = pending is None and self._revive.caught_up(handle.revive_queue)
         settled = pending is not None and (offset not in pending.left - pending.settling or pending.reviving)
-        if settled or (unknown and handle.due_ms <= now_ms):
-            return NewInvisibleTime(now_ms, invisible_ms)  # finished: another checkpoint would duplicate it
+        message = handle.revive_queue, key, offset
+        if settled or (unknown and not self._may_wait_in_timer(handle, now_ms)):
+            # Finished: another checkpoint would duplicate it.
+            return self._changes.get(message) or NewInvisibleTime(now_ms, invisible_ms)
         again = CheckpointKey(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
         # Two changes of a message within one millisecond would otherwise have the same key.
         while self._revive.pending(handle.revive_queue, again) is not None:
@@ -210,7 +216,52 @@ class Acknowledger:
         finally:
             if pending is not None:
                 pending.settling.discard(offset)
-        return NewInvisibleTime(again.pop_time, invisible_ms)
+        changed = self._changes[message] = NewInvisibleTime(again.pop_time, invisible_ms)
+        if len(self._changes) > _CHANGES:
+            del self._changes[next(iter(self._changes))]
+        return changed
+
+    def _may_wait_in_timer(self, handle: Receipt, now_ms: int) -> bool:
+        """Return whether the checkpoint of *handle*, which is not in memory, may be a Java broker's."""
+        return handle.pop_ms < self._started_ms and now_ms < handle.due_ms
+
+    def is_delivered(self, key: CheckpointKey, receipt: Receipt) -> bool:
+        """Return whether a message is neither acknowledged nor visible again; True if that is not known yet."""
+        offset = receipt.queue_offset
+        if receipt.revive_queue == POP_ORDER_REVIVE_QUEUE:
+            return self._orders.is_open((key.topic, key.group, key.queue_id), offset, receipt.pop_ms)
+        pending = self._revive.pending(receipt.revive_queue, key)
+        if pending is None:
+            return not self._revive.caught_up(receipt.revive_queue)
+        return offset in pending.left and offset not in pending.settling and not pending.reviving
+
+    async def renew(self, key: CheckpointKey, handle: Receipt, invisible_ms: int) -> list[int]:
+        """Let the unacknowledged messages of a pop stay invisible until *invisible_ms* from now, under their handles.
+
+        The checkpoint is written again under its key, with another time, so that all handles of the pop stay valid,
+        also after a restart. Return the queue offsets of these messages, none if all are acknowledged or redelivered.
+
+        Raises:
+            ServiceNotAvailable: acknowledgements of the pop take too long, or the record cannot be stored or is not
+                read yet.
+            StoreError: it is unknown whether the record is stored.
+        """
+        at_ms = self._clock.now_ms() + invisible_ms
+        if handle.revive_queue == POP_ORDER_REVIVE_QUEUE:
+            return self._orders.renew((key.topic, key.group, key.queue_id), handle.pop_ms, at_ms)
+        for _ in range(_SETTLING_TRIES):
+            pending = self._revive.pending(handle.revive_queue, key)
+            if pending is None and not self._revive.caught_up(handle.revive_queue):
+                raise ServiceNotAvailable("the revive log has records that are not read yet; renew again in a moment")
+            if pending is None or pending.reviving:
+                return []
+            # An acknowledgement that is before the new checkpoint in the log would not count for it.
+            if not pending.settling:
+                checkpoint = attrs.evolve(pending.checkpoint, invisible_ms=at_ms - key.pop_time, again=True)
+                _raise_refused(await self._revive.write_again(handle.revive_queue, pending, checkpoint))
+                return sorted(pending.left)
+            await self._clock.sleep(_GATHER_S)
+        raise ServiceNotAvailable("acknowledgements of the pop are being stored; renew again in a moment")
 
     async def close(self) -> None:
         """Wait for pending writes."""
@@ -228,7 +279,7 @@ class Acknowledger:
         try:
             position = self._orders.acknowledged(place, offset, pop_time)
         except KeyError:
-            raise MessageIllegal(
+            raise ReceiptIllegal(
                 f"offset {offset} of {queue} was not delivered by the last pop of group {key.group} in order; pass on "
                 "POP_CK as the message had it"
             ) from None
@@ -261,7 +312,7 @@ class Acknowledger:
             entries.append((revive_queue, Acknowledgement(key, tuple(dict.fromkeys(each.offsets)))))
             answers += each.answers
         if entries:
-            self._start(self._write(entries, answers))
+            self.start_task(self._write(entries, answers))
 
     async def _write(self, entries: list[RoutedEntry], answers: list[WaitingRequest | AckCallback]) -> None:
         problem: GantryError | None = None
@@ -281,7 +332,7 @@ class Acknowledger:
     async def _late(
         self,
         key: CheckpointKey,
-        handle: ReceiptHandle,
+        handle: Receipt,
         offsets: tuple[int, ...],
         answered: WaitingRequest | AckCallback,
     ) -> None:
@@ -296,7 +347,8 @@ class Acknowledger:
             problem = ServerFault()
         answer_all([answered], problem)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run *work*, which raises nothing, before `close` returns."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -310,7 +362,7 @@ def checked_queue(broker: BrokerStorage, topic: str, queue_id: int, offset: int 
 
     Raises:
         TopicNotExist, MessageIllegal: the topic or queue does not exist.
-        RequestRefused: the message does not exist (code 208).
+        PoppedMessageGone: the queue does not have the message.
     """
     config = broker.topics.get(topic)
     if config is None:
@@ -326,8 +378,7 @@ def checked_queue(broker: BrokerStorage, topic: str, queue_id: int, offset: int 
     if offset is not None:
         bounds = broker.store.bounds(Queue(topic, queue_id))
         if not bounds.min_offset <= offset < bounds.max_offset + to_end:
-            raise RequestRefused(
-                NO_MESSAGE,
+            raise PoppedMessageGone(
                 f"offset {offset} is outside queue {topic}/{queue_id}, which has messages from {bounds.min_offset} to "
                 f"{bounds.max_offset - 1}; name the message's own queueOffset",
             )

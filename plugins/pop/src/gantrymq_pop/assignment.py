@@ -17,13 +17,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from shlex import quote
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.plugin.config_files import load, pretty, save
 from gantrymq.plugin.interfaces import AllocationStrategy, Broker
 from gantrymq.plugin.loose_json import Entries, Items, number_in, object_in, quote_value, text_in
-from gantrymq.plugin.model import Action, MessageQueue, Requirement, requirements
+from gantrymq.plugin.model import Action, MessageQueue, Requirement, Role, requirements
 from gantrymq.plugin.names import RETRY_PREFIX
 from gantrymq.plugin.remoting import (
     Command,
@@ -191,7 +192,7 @@ class Assignment:
                 raise RequestRefused(
                     1,
                     f"no consumer of group {group} is online at this broker; queues are assigned after its first "
-                    f"heartbeat, see: gantrymq group clients {group}",
+                    f"heartbeat, see: gantrymq group clients {quote(group)}",
                 )
             strategy = self._broker.allocation(text_in(body, "strategyName", "") or "AVG")
             if mode.name == POP:
@@ -207,6 +208,12 @@ class Assignment:
 
         As in RocketMQ, a group that does not exist yet is created if groups are created automatically.
         """
+        if self._broker.role.current is not Role.MASTER:
+            raise RequestRefused(
+                1,
+                "the request modes of a slave that acts for its master are those of the master; set the mode when the "
+                "master is back",
+            )
         body = object_body_of(request)
         topic, group = text_in(body, "topic", ""), text_in(body, "consumerGroup", "")
         if topic.startswith(RETRY_PREFIX):
@@ -214,7 +221,7 @@ class Assignment:
                 f"retry topic is not allowed to set mode: {topic} is read as its group reads; name a topic of producers"
             )
         if self._broker.topics.get(topic) is None:
-            raise TopicNotExist(f"topic[{topic}] not exist; create it with: gantrymq topic create -t {topic}")
+            raise TopicNotExist(f"topic[{topic}] not exist; create it with: gantrymq topic create -t {quote(topic)}")
         try:
             mode = RequestMode.from_json(body)
         except FormatError as error:

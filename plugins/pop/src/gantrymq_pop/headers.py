@@ -40,6 +40,7 @@ class AckRequest(RequestHeader):
     queue_id: Int32
     extra_info: str
     offset: Int64
+    lite_topic: str = ""
 
 
 def ack_of(ext: Mapping[str, str] | None) -> tuple[str, str, int, int, str]:
@@ -65,6 +66,7 @@ class ChangeRequest(RequestHeader):
     extra_info: str
     offset: Int64
     invisible_time: Int64  # ms
+    lite_topic: str = ""
 
 
 @header_of(RequestCode.PEEK_MESSAGE)

@@ -10,11 +10,13 @@ Source: apache/rocketmq broker/.../longpolling/PopLongPollingService.java.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gantrymq.plugin.interfaces import Broker, ClientChannel
-from gantrymq.plugin.model import Queue
-from gantrymq.plugin.world import Timer
+from gantrymq.plugin.model import Principal, Queue
+from gantrymq.plugin.world import Timer, TimeSlices
+
+RECHECKED_AT_ONCE: Final = 500
 
 
 class PollingKey(NamedTuple):
@@ -28,17 +30,19 @@ class PollingKey(NamedTuple):
 class WaitingPop:
     """One waiting request."""
 
-    __slots__ = ("connection", "lost", "place", "timer", "wake")
+    __slots__ = ("connection", "lost", "place", "principal", "timer", "wake")
 
     def __init__(
         self,
         place: PollingKey,
         connection: ClientChannel,
+        principal: Principal | None,
         wake: Callable[[], None],
         lost: Callable[[], object],
     ) -> None:
         self.place = place
         self.connection = connection
+        self.principal = principal
         self.wake = wake
         self.lost = lost
         self.timer: Timer | None = None
@@ -57,12 +61,13 @@ class LongPolling:
         self._count = 0
         self._places = 0
         self.closed = False
-        self._end = broker.clients.on_gone(self._connection_closed)
+        self._ends = (broker.clients.on_gone(self._connection_closed), broker.access.on_recheck(self._recheck))
 
     def wait(
         self,
         place: PollingKey,
         connection: ClientChannel,
+        principal: Principal | None,
         seconds: float,
         wake: Callable[[], None],
         lost: Callable[[], object] = lambda: None,
@@ -85,7 +90,7 @@ class LongPolling:
             self._places += 1
         elif len(waiters) >= number("popPollingSize"):
             return False
-        waiter = WaitingPop(place, connection, wake, lost)
+        waiter = WaitingPop(place, connection, principal, wake, lost)
         waiters[waiter] = None
         self._of_connection.setdefault(connection, {})[waiter] = None
         self._count += 1
@@ -112,7 +117,18 @@ class LongPolling:
                     self._woken(waiter)
         for topic in list(self._listening):
             self._unlisten(topic)
-        self._end()
+        for end in self._ends:
+            end()
+
+    async def _recheck(self) -> None:
+        """Wake the requests whose users lost the permission; they get the refusal."""
+        slices = TimeSlices(self._clock, RECHECKED_AT_ONCE)
+        for waiters in list(self._of_connection.values()):
+            for waiter in list(waiters):
+                place, may_consume = waiter.place, self._broker.access.may_consume
+                if waiter in waiters and not may_consume(waiter.principal, place.group, place.topic):
+                    self._woken(waiter)
+                await slices.item_done()
 
     def tidy(self) -> None:
         """Stop observing topics without waiting requests."""

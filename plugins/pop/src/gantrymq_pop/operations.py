@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from shlex import quote
+from typing import Final, NamedTuple, TypeVar
 
 from gantrymq.errors import (
     ConnectionLost,
@@ -18,13 +19,21 @@ from gantrymq.errors import (
     InvalidParameter,
     NoPermission,
     RequestRefused,
-    ServerFault,
     ServiceNotAvailable,
     SubscriptionParseFailed,
     TopicNotExist,
 )
-from gantrymq.plugin.interfaces import Broker, BrokerConsumers, ClientChannel, MessageFilter, PopAnswer, PopRequest
-from gantrymq.plugin.model import ALL, PERM_READ, TAG, Subscription, TopicConfig
+from gantrymq.plugin.interfaces import (
+    Broker,
+    BrokerConsumers,
+    ClientChannel,
+    MessageFilter,
+    PopAck,
+    PopAnswer,
+    PopRequest,
+)
+from gantrymq.plugin.model import ALL, PERM_READ, TAG, Principal, Subscription, TopicConfig
+from gantrymq.plugin.remoting import AnsweringTasks
 from gantrymq.plugin.world import outcome_into
 from gantrymq_pop.checkpoints import MOST
 from gantrymq_pop.headers import NotificationRequest
@@ -71,17 +80,17 @@ class PopChecks:
         topic = self._broker.topics.get(name)
         if topic is None:
             raise TopicNotExist(
-                f"topic {name} does not exist on this broker; create it with: gantrymq topic create -t {name}"
+                f"topic {name} does not exist on this broker; create it with: gantrymq topic create -t {quote(name)}"
             )
         if not topic.readable:
             raise NoPermission(
-                f"topic {name} may not be read (perm {topic.perm}); allow it with: gantrymq topic create -t {name} "
-                "--perm 6"
+                f"topic {name} may not be read (perm {topic.perm}); allow it with: gantrymq topic create -t "
+                f"{quote(name)} --perm 6"
             )
         if queue_id >= topic.read_queues:
             raise InvalidParameter(
                 f"queueId {queue_id} is outside topic {name}, with {topic.read_queues} read queues; -1 pops "
-                f"from all, and gantrymq topic create -t {name} -r {queue_id + 1} makes more"
+                f"from all, and gantrymq topic create -t {quote(name)} -r {queue_id + 1} makes more"
             )
         return topic
 
@@ -130,13 +139,17 @@ class _Pop(NamedTuple):
 class Pops:
     """Serves pops and notifications of one broker."""
 
-    def __init__(self, broker: Broker, popping: PopReader, waiting: LongPolling) -> None:
+    def __init__(
+        self, broker: Broker, popping: PopReader, waiting: LongPolling, give_back: Callable[[Sequence[PopAck]], None]
+    ) -> None:
+        """*give_back* is called with messages that were popped for a client that is gone."""
         self._broker = broker
+        self._give_back = give_back
         self._clock = broker.world.clock
         self._popping = popping
         self._waiting = waiting
         self.checks = PopChecks(broker, waiting)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._answering = AnsweringTasks(log, "a pop that waited failed")
 
     async def serve(
         self,
@@ -148,7 +161,8 @@ class Pops:
     ) -> None:
         """Pop messages, or wait for some (`gantrymq.interfaces.PopService.serve_pop`).
 
-        *abandoned*: whether nobody waits for the answer any more; a held pop is then not repeated.
+        *abandoned*: whether no client waits for the answer any more; a held pop is then not repeated, and messages that
+        were popped meanwhile are given back.
         """
         self._broker.access.check_consumer(request.principal, request.group, request.topic)
         now_ms = self._clock.now_ms()
@@ -172,14 +186,22 @@ class Pops:
     async def receive(self, request: PopRequest, client: ClientChannel) -> PopAnswer:
         """Pop messages, waiting as long as the request allows."""
         answered: asyncio.Future[PopAnswer] = asyncio.get_running_loop().create_future()
-        await self.serve(request, client, outcome_into(answered), abandoned=answered.done)
-        return await answered
+        respond = outcome_into(answered)
+        # In a task of its own: a cancelled caller must not interrupt the storing of checkpoints.
+        self._answering.start(self.serve(request, client, respond, abandoned=answered.done), respond)
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            if answered.done() and not answered.cancelled() and answered.exception() is None:
+                self._return(request, answered.result())
+            raise
 
     def notified(
         self,
         request: NotificationRequest,
         topic: TopicConfig,
         client: ClientChannel,
+        principal: Principal | None,
         respond: Respond[dict[str, str]],
     ) -> None:
         """Call *respond* with the fields of the answer as soon as a pop would find messages, or at the deadline."""
@@ -190,11 +212,13 @@ class Pops:
         if not found and request.poll_time > 0 and left_ms > _NEARLY_MS and not self._waiting.closed:
 
             async def again() -> None:
-                self.notified(request, self.checks.checked_topic(request.topic, request.queue_id), client, respond)
+                self._broker.access.check_consumer(principal, group, request.topic)  # for each attempt, like pops
+                checked = self.checks.checked_topic(request.topic, request.queue_id)
+                self.notified(request, checked, client, principal, respond)
 
             place = PollingKey(request.topic, group, request.queue_id)
             seconds = min(left_ms / 1000, _LONGEST_S)
-            if self._waiting.wait(place, client, seconds, lambda: self._serve_later(respond, again())):
+            if self._waiting.wait(place, client, principal, seconds, lambda: self._answering.start(again(), respond)):
                 return
             ext["pollingFull"] = "true"
         if found:
@@ -202,7 +226,7 @@ class Pops:
         respond(ext)
 
     async def _attempt(self, pop: _Pop, topic: TopicConfig, match: MessageFilter) -> None:
-        request, client, respond, _ = pop
+        request, client, respond, abandoned = pop
         popped = await client.response_limiter.run(self._popping.pop(request, topic, match))
         attempts = 1
         while not popped.buffers and popped.rest > 0 and not popped.busy and attempts < _MOST_ATTEMPTS:
@@ -212,7 +236,12 @@ class Pops:
         if popped.buffers:
             if popped.rest > 0:
                 self._waiting.notify(request.topic, request.group)
-            respond(popped.answer(0, "FOUND"))
+            answer = popped.answer(0, "FOUND")
+            if client.closed or abandoned():
+                self._return(request, answer)
+                respond(_lost(client))
+            else:
+                respond(answer)
             return
         code = self._hold(pop, popped)
         if code is not None:
@@ -236,10 +265,13 @@ class Pops:
             seconds = min(seconds, max(popped.free_at_ms - now_ms, 1) / 1000)
         place = PollingKey(request.topic, request.group, request.queue_id)
 
-        def lost() -> None:
-            respond(ConnectionLost(f"{client.address} closed its connection while its pop waited"))
+        waits = self._waiting.wait(
+            place, client, request.principal, seconds, lambda: self._retry(pop), lambda: respond(_lost(client))
+        )
+        return None if waits else _POLLING_FULL
 
-        return None if self._waiting.wait(place, client, seconds, lambda: self._retry(pop), lost) else _POLLING_FULL
+    def _return(self, request: PopRequest, answer: PopAnswer) -> None:
+        self._give_back([PopAck.of(request.group, request.topic, each) for each in answer.receipts()])
 
     def _retry(self, pop: _Pop) -> None:
         request, _, respond, abandoned = pop
@@ -252,26 +284,13 @@ class Pops:
             self.checks.check_group(request.group)
             await self._attempt(pop, topic, self.checks.filter(request))
 
-        self._serve_later(respond, try_again())
-
-    def _serve_later(self, respond: Respond[Any], serving: Coroutine[Any, Any, None]) -> None:
-        """Serve a held request; its errors are its answer."""
-
-        async def serve() -> None:
-            try:
-                await serving
-            except GantryError as error:
-                respond(error)
-            except Exception:
-                log.exception("a pop that waited failed")
-                respond(ServerFault())
-
-        task = asyncio.get_running_loop().create_task(serve())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._answering.start(try_again(), respond)
 
     async def close(self) -> None:
         """Answer all held requests."""
         self._waiting.close()
-        while self._tasks:
-            await asyncio.wait(list(self._tasks))
+        await self._answering.ended()
+
+
+def _lost(client: ClientChannel) -> ConnectionLost:
+    return ConnectionLost(f"{client.address} closed its connection while its pop waited")

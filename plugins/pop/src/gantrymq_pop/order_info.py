@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import attrs
 
@@ -30,13 +30,6 @@ CLEAN_AFTER_MS: Final = 24 * 3600 * 1000
 QueueKey = tuple[str, str, int]  # topic, group, queue id
 log = logging.getLogger(__name__)
 ORDER_FILE: Final = "consumerOrderInfo.json"
-
-
-class OrderCounts(NamedTuple):
-    """How often the messages of a pop were delivered before."""
-
-    of_offset: Mapping[int, int]  # by queue offset, without zeros
-    least: int  # minimum over all messages of the pop
 
 
 @attrs.define
@@ -133,8 +126,8 @@ class OrderTable:
         pop_time: int,
         invisible_ms: int,
         offsets: Sequence[int],
-    ) -> OrderCounts:
-        """Record that messages were delivered. Return how often each was delivered before."""
+    ) -> Mapping[int, int]:
+        """Record that messages were delivered. Return how often each was delivered before, by offset, without zeros."""
         info = OrderInfo(pop_time, invisible_ms, list(offsets), pop_time, attempt_id=attempt_id)
         before = self._infos.get(key)
         if before is not None:
@@ -145,8 +138,7 @@ class OrderTable:
                 info.consumed = {each: before.consumed.get(each, 0) + 1 for each in offsets if each in again}
         self._infos[key] = info
         self.dirty = True
-        least = min(info.consumed.values(), default=0) if len(info.consumed) == len(info.offsets) else 0
-        return OrderCounts(info.consumed, least)
+        return info.consumed
 
     def acknowledged(self, key: QueueKey, offset: int, pop_time: int) -> int | None:
         """Acknowledge a message. Return the offset to commit; None if *pop_time* is not that of the last pop.
@@ -170,9 +162,29 @@ class OrderTable:
     def visible_later(self, key: QueueKey, offset: int, pop_time: int, at_ms: int) -> None:
         """Change the time at which a message of the last pop becomes visible."""
         info = self._infos.get(key)
-        if info is not None and pop_time == info.pop_time:
+        if info is not None and pop_time == info.pop_time and offset in info.offsets:
             info.visible_at[offset] = at_ms
             self.dirty = True
+
+    def is_open(self, key: QueueKey, offset: int, pop_time: int) -> bool:
+        """Return whether a message was delivered by the last pop and is not acknowledged."""
+        info = self._infos.get(key)
+        return info is not None and info.pop_time == pop_time and offset in info.open()
+
+    def renew(self, key: QueueKey, pop_time: int, at_ms: int) -> list[int]:
+        """Make the unacknowledged messages of the last pop visible at *at_ms*.
+
+        Return their offsets; none if there is no message, or the queue was popped again. A message whose invisible time
+        was changed by the consumer keeps that.
+        """
+        info = self._infos.get(key)
+        if info is None or info.pop_time != pop_time:
+            return []
+        own = [offset for offset in info.open() if offset not in info.visible_at]
+        if own:
+            info.invisible_ms = at_ms - pop_time
+            self.dirty = True
+        return own
 
     def clear(self, key: QueueKey) -> None:
         """Remove the state of a queue: its offset was reset."""

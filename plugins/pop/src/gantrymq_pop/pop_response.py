@@ -1,12 +1,7 @@
-"""Pop responses and receipt handles: the fields of a response, from which clients build the handles.
+"""Pop responses: the fields from which clients build the receipt handles (`gantrymq.model.receipt`).
 
-A consumer passes a receipt handle to acknowledge a message, as property POP_CK or field extraInfo:
-
-    startOffset popTime invisibleTime reviveQueueId kind brokerName queueId queueOffset     separated by spaces
-
-*startOffset* is the start offset of the pop, *queueOffset* that of the message, which may be missing. Responses carry
-the parts in three fields, from which clients build the handles: startOffsetInfo, msgOffsetInfo and orderCountInfo.
-Records of retry topics get their topic and handle from the broker.
+They are startOffsetInfo, msgOffsetInfo and orderCountInfo. Records of retry topics get their topic and handle from the
+broker.
 
 Source: apache/rocketmq remoting/.../protocol/header/ExtraInfoUtil.java, PopMessageResponseHeader.java;
 broker/.../processor/PopMessageProcessor.java (popMsgFromQueue).
@@ -15,83 +10,47 @@ broker/.../processor/PopMessageProcessor.java (popMsgFromQueue).
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gantrymq.errors import MessageIllegal
 from gantrymq.plugin import properties as property_text
-from gantrymq.plugin.formats import encode_record, iter_records
+from gantrymq.plugin.formats import RecordView, encode_record, iter_records
 from gantrymq.plugin.interfaces import GetResult, PoppedBatch
-from gantrymq.plugin.loose_json import whole_number
 from gantrymq.plugin.properties import MAX_BYTES, POP_CK
-from gantrymq_pop.order_info import OrderCounts
-from gantrymq_pop.topics import kind_of
 
-ORDERED: Final = 999  # reviveQueueId of an ordered pop, which writes no checkpoint
-_INT64_MAX: Final = 2**63 - 1
 Buffers = Sequence[bytes | memoryview]
 _SIZE: Final = struct.Struct(">i")
 _QUEUE_OFFSET: Final = struct.Struct(">q")
 _QUEUE_OFFSET_AT: Final = 20  # position in a record
 
 
-class ReceiptHandle(NamedTuple):
-    """A parsed receipt handle."""
+class SplitRecords(NamedTuple):
+    """Records for one answer."""
 
-    start_offset: int
-    pop_time: int  # ms
-    invisible_ms: int
-    revive_queue: int
-    kind: str  # see `topics.kind_of`
-    broker_name: str
-    queue_id: int
-
-    @property
-    def due_ms(self) -> int:
-        """Time at which its messages are redelivered."""
-        return self.pop_time + self.invisible_ms
+    offsets: list[int]  # in the queue
+    buffers: Buffers
+    cut: int | None  # queue offset of the first record for which there was no room; None: all fitted
 
 
-def read_receipt_handle(text: str, revive_queues: int) -> ReceiptHandle:
-    """Parse a receipt handle.
-
-    Raises:
-        MessageIllegal: it has too few parts, a part is not a number, or the revive queue does not exist.
-    """
-    parts = text.split(" ", 8)
-    numbers = [whole_number(each) for each in (*parts[:4], *parts[6:7])]
-    if len(numbers) < 5 or None in numbers:
-        raise _garbled(text, "eight parts are expected, numbers but for the broker's name")
-    start, pop_time, invisible_ms, revive_queue, queue_id = (number or 0 for number in numbers)
-    kind, broker_name = parts[4:6]
-    if not (0 <= revive_queue < revive_queues or revive_queue == ORDERED):
-        raise _garbled(text, f"its reviveQueueId {revive_queue} is none of 0 to {revive_queues - 1} and {ORDERED}")
-    if not (0 <= start <= _INT64_MAX and pop_time >= 0 and invisible_ms >= 0 and pop_time + invisible_ms <= _INT64_MAX):
-        raise _garbled(text, "an offset or a time in it is out of range")
-    return ReceiptHandle(start, pop_time, invisible_ms, revive_queue, kind, broker_name, queue_id)
-
-
-def _garbled(text: str, why: str) -> MessageIllegal:
-    return MessageIllegal(
-        f"the receipt handle {text[:80]!r} is not one of this broker's: {why}; pass on POP_CK as the message had it"
-    )
-
-
-def split_records(found: GetResult, end: int | None) -> tuple[list[int], Buffers]:
-    """Return the queue offsets and the bytes of the records in *found* before the offset *end*."""
+def split_records(found: GetResult, end: int | None, room: int, least: int = 0) -> SplitRecords:
+    """Return the records in *found* before the offset *end*: at most *room* bytes, but at least *least* records."""
     offsets: list[int] = []
     buffers: list[bytes | memoryview] = []
     for buffer in found.buffers:
         at, size = 0, len(buffer)
         while at < size:
             (offset,) = _QUEUE_OFFSET.unpack_from(buffer, at + _QUEUE_OFFSET_AT)
-            if end is not None and offset >= end:
-                buffers.append(memoryview(buffer)[:at])
-                return offsets, buffers
+            next_at = at + _SIZE.unpack_from(buffer, at)[0]
+            is_full = next_at > room and len(offsets) >= least
+            if is_full or (end is not None and offset >= end):
+                if at:
+                    buffers.append(memoryview(buffer)[:at])
+                return SplitRecords(offsets, buffers, offset if is_full else None)
             offsets.append(offset)
-            at += _SIZE.unpack_from(buffer, at)[0]
+            at = next_at
         buffers.append(buffer)
-    return offsets, buffers
+        room -= size
+    return SplitRecords(offsets, buffers, None)
 
 
 def start_info(batch: PoppedBatch) -> str:
@@ -104,11 +63,12 @@ def offsets_info(batch: PoppedBatch) -> str:
     return f"{batch.kind} {batch.queue_id} {','.join(map(str, batch.offsets))}"
 
 
-def counts_info(topic: str, queue_id: int, counts: OrderCounts) -> list[str]:
+def counts_info(batch: PoppedBatch) -> str:
     """Return parts of orderCountInfo: one per message delivered before, and one for the queue, read by old clients."""
-    kind = kind_of(topic)
-    pieces = [f"{kind} qo{queue_id}%{offset} {times}" for offset, times in counts.of_offset.items()]
-    return [*pieces, f"{kind} {queue_id} {counts.least}"]
+    times = batch.deliveries
+    own = [f"{batch.kind} qo{batch.queue_id}%{offset} {times[offset]}" for offset in batch.offsets if offset in times]
+    least = min(times.get(offset, 0) for offset in batch.offsets)
+    return ";".join([*own, f"{batch.kind} {batch.queue_id} {least}"])
 
 
 def rename_records(buffers: Buffers, topic: str, handle_start: str, broker_name: str) -> list[bytes]:
@@ -118,7 +78,7 @@ def rename_records(buffers: Buffers, topic: str, handle_start: str, broker_name:
     ``popResponseReturnActualRetryTopic``; clients then build the handle themselves.
 
     Args:
-        handle_start: the first five parts of the handle, see `ReceiptHandle`.
+        handle_start: the first five parts of the handle, see `gantrymq.model.receipt`.
     """
     made = []
     for buffer in buffers:
@@ -129,22 +89,41 @@ def rename_records(buffers: Buffers, topic: str, handle_start: str, broker_name:
             if len(properties) > MAX_BYTES:
                 made.append(bytes(record.raw))
                 continue
-            made.append(
-                encode_record(
-                    topic=topic,
-                    queue_id=record.queue_id,
-                    body=record.body,
-                    properties=properties,
-                    queue_offset=record.queue_offset,
-                    log_offset=record.log_offset,
-                    store_timestamp=record.store_timestamp,
-                    born_timestamp=record.born_timestamp,
-                    born_host=record.born_host,
-                    store_host=record.store_host,
-                    flag=record.flag,
-                    sys_flag=record.sys_flag,
-                    reconsume_times=record.reconsume_times,
-                    prepared_offset=record.prepared_offset,
-                )
-            )
+            made.append(_changed(record, topic=topic, properties=properties))
     return made
+
+
+def count_deliveries(buffers: Buffers, times: Mapping[int, int]) -> list[bytes | memoryview]:
+    """Rewrite records that were delivered before: with a higher number of deliveries, by *times* of their offset."""
+    made: list[bytes | memoryview] = []
+    for buffer in buffers:
+        for record in iter_records(buffer):
+            more = times.get(record.queue_offset, 0)
+            made.append(_changed(record, reconsume_times=record.reconsume_times + more) if more else record.raw)
+    return made
+
+
+def _changed(
+    record: RecordView,
+    *,
+    topic: str | None = None,
+    properties: bytes | None = None,
+    reconsume_times: int | None = None,
+) -> bytes:
+    """Return a record with other values."""
+    return encode_record(
+        topic=record.topic if topic is None else topic,
+        queue_id=record.queue_id,
+        body=record.body,
+        properties=bytes(record.properties_bytes) if properties is None else properties,
+        queue_offset=record.queue_offset,
+        log_offset=record.log_offset,
+        store_timestamp=record.store_timestamp,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        reconsume_times=record.reconsume_times if reconsume_times is None else reconsume_times,
+        prepared_offset=record.prepared_offset,
+    )

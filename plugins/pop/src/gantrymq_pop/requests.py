@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from gantrymq.errors import GantryError, InvalidParameter
 from gantrymq.plugin.interfaces import BrokerCluster, PopAnswer, PopRequest
-from gantrymq.plugin.model import Action
+from gantrymq.plugin.model import POP_ORDER_REVIVE_QUEUE, Action
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, encode_head, in_operation, response_to, serves
 from gantrymq_pop.checkpoints import MOST
 from gantrymq_pop.headers import NotificationRequest, PeekRequest, PollingInfoRequest, PopRequestHeader
 from gantrymq_pop.long_polling import LongPolling, PollingKey
 from gantrymq_pop.operations import Pops
 from gantrymq_pop.pop_reader import PopReader
-from gantrymq_pop.pop_response import offsets_info, start_info
+from gantrymq_pop.pop_response import counts_info, offsets_info, start_info
 
 _PULL_NOT_FOUND: Final = 19
 
@@ -76,16 +76,12 @@ class PopRequests:
         self._checks.check_group(header.consumer_group)
 
         def respond(answer: dict[str, str] | GantryError) -> None:
-            try:
-                self._access.check_consumer(principal, header.consumer_group, header.topic)  # it may have waited
-            except GantryError as error:
-                answer = error
             if isinstance(answer, GantryError):
                 _reply(request, connection, response_to(request, answer.response_code, str(answer)))
             else:
                 _reply(request, connection, response_to(request, 0, None, answer))
 
-        self._pops.notified(header, topic, connection, respond)
+        self._pops.notified(header, topic, connection, principal, respond)
 
     @serves(RequestCode.POLLING_INFO, action=Action.GET, topic="topic", group="consumerGroup")
     def polling_info(self, request: Command, connection: Connection) -> Command:
@@ -106,8 +102,7 @@ class PopRequests:
         self._checks.check_group(header.consumer_group)
         if not 1 <= header.max_msg_nums <= MOST:
             raise InvalidParameter(f"maxMsgNums {header.max_msg_nums} is not between 1 and {MOST}; pop more often")
-        found, rest = await self._popping.peek(header.consumer_group, topic, header.queue_id, header.max_msg_nums)
-        buffers = [buffer for each in found for buffer in each.buffers]
+        buffers, rest = await self._popping.peek(header.consumer_group, topic, header.queue_id, header.max_msg_nums)
         ext = {
             "popTime": str(self._clock.now_ms()),
             "invisibleTime": "0",
@@ -129,8 +124,8 @@ def _ext(answer: PopAnswer) -> dict[str, str]:
         "startOffsetInfo": ";".join(map(start_info, answer.batches)),
         "msgOffsetInfo": ";".join(map(offsets_info, answer.batches)),
     }
-    if answer.order_counts is not None:
-        ext["orderCountInfo"] = answer.order_counts
+    if answer.revive_queue == POP_ORDER_REVIVE_QUEUE:
+        ext["orderCountInfo"] = ";".join(map(counts_info, answer.batches))
     return ext
 
 
@@ -140,7 +135,7 @@ def _reply(request: Command, connection: Connection, answer: Command) -> None:
 
 
 def _send(request: Command, connection: Connection, answer: Command, buffers: Any) -> None:
-    """Send a response with records; if the client is gone, they are redelivered after their invisible time."""
+    """Send a response with records."""
     if connection.closed or request.is_oneway:
         return
     size = sum(map(len, buffers))

@@ -176,7 +176,7 @@ class ReviveQueue:
         before = self._by_key.get(key)
         if before is not None:
             if not before.finished and before.checkpoint.offsets == pending.checkpoint.offsets:
-                pending.left = before.left
+                pending.left, pending.settling = before.left, before.settling
                 pending.log_offset = before.log_offset
             before.finished = True
             self._count(before)

@@ -27,6 +27,7 @@ from gantrymq.errors import GantryError, RequestError
 from gantrymq.plugin.formats import RecordView, iter_records
 from gantrymq.plugin.interfaces import Broker, GetLimit, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
 from gantrymq.plugin.model import Queue, TopicConfig
+from gantrymq.plugin.names import pop_retry_topics
 from gantrymq.plugin.world import Timer
 from gantrymq_pop.checkpoints import (
     Acknowledgement,
@@ -39,14 +40,17 @@ from gantrymq_pop.checkpoints import (
     read_revive_record,
     retry_checkpoint,
 )
+from gantrymq_pop.held_bytes import HeldBytes
+from gantrymq_pop.pop_queue import PopQueue, PopRange
 from gantrymq_pop.revive import PendingCheckpoint, ReviveQueue, make_retry_topic, retry_copy
-from gantrymq_pop.topics import KNOWN_GROUP, REVIVE_GROUP, producer_topic, retry_topic, revive_topic
+from gantrymq_pop.topics import KNOWN_GROUP, REVIVE_GROUP, producer_topic, revive_topic
 
 log = logging.getLogger(__name__)
 
 _TICK_S = 1.0
 _READ = GetLimit(256)
 _AT_ONCE = 16  # checkpoints per queue revived concurrently
+_MOST_BYTES = 16 * 1024 * 1024  # of copies that are being written, above which no further messages are read
 
 ReviveEntry = Checkpoint | Acknowledgement
 
@@ -69,6 +73,7 @@ class ReviveLog:
         self._behind_at: dict[int, int] = {}  # next entry of lagging queues at the last tick
         self._timer: Timer | None = None
         self._ticking: asyncio.Task[None] | None = None
+        self._copying = HeldBytes(_MOST_BYTES)
         self._stopped = True  # until the log is read; otherwise acknowledged messages would be revived
         self._endings = [
             broker.messages.on_arrival(self._arrived, Queue(self.topic, each)) for each in range(self.queues)
@@ -80,8 +85,11 @@ class ReviveLog:
         there = [queue.queue_id + 1 for queue in self._broker.store.queues() if queue.topic == self.topic]
         count = max(self.written_queues, *there, 0 if config is None else config.read_queues)
         if config is None or config.read_queues < count:
-            self._broker.topics.put(TopicConfig(self.topic, count, count))
+            self._prepare_topic(count)
         return count
+
+    def _prepare_topic(self, queues: int) -> None:
+        self._broker.topics.put(TopicConfig(self.topic, queues, queues))
 
     def _begin(self, queue_id: int) -> int:
         queue = Queue(self.topic, queue_id)
@@ -148,6 +156,10 @@ class ReviveLog:
         for revive_queue, end in ends.items():
             self.counted(revive_queue, end)
         return results
+
+    def delivered(self, key: CheckpointKey, state: PopQueue, take: PopRange) -> None:
+        """Let the group's offset move over the messages of a stored checkpoint."""
+        state.stored(take)
 
     def counted(self, revive_queue: int, end: int) -> None:
         """Record that the groups' offsets cover the log before *end*, or will before they are saved."""
@@ -272,7 +284,7 @@ class ReviveLog:
             for revive_queue, queue in enumerate(self._logs):
                 lagging = queue.lagging()
                 if lagging is not None:
-                    await self._write_again(revive_queue, lagging)
+                    await self.write_again(revive_queue, lagging, attrs.evolve(lagging.checkpoint, again=True))
             wait = not await self._revive_due()
             self._commit()
         except Exception:
@@ -316,12 +328,18 @@ class ReviveLog:
             else:
                 self._behind_at[revive_queue] = queue.next_offset
 
-    async def _write_again(self, revive_queue: int, pending: PendingCheckpoint) -> None:
-        """Write a checkpoint that holds back the position, and its acknowledgements, again at the end of the log."""
-        entries: list[tuple[int, ReviveEntry]] = [(revive_queue, attrs.evolve(pending.checkpoint, again=True))]
+    async def write_again(
+        self, revive_queue: int, pending: PendingCheckpoint, checkpoint: Checkpoint
+    ) -> list[PutResult]:
+        """Write *checkpoint* in place of a pending one with the same key and messages, at the end of the log.
+
+        Its acknowledgements follow it, because the position of the log may move over the earlier ones. None may be
+        about to be stored (`PendingCheckpoint.settling`). Raises as `write`.
+        """
+        entries: list[tuple[int, ReviveEntry]] = [(revive_queue, checkpoint)]
         if pending.acknowledged:
-            entries.append((revive_queue, Acknowledgement(pending.checkpoint.key, tuple(pending.acknowledged))))
-        await self.write(entries)
+            entries.append((revive_queue, Acknowledgement(checkpoint.key, tuple(pending.acknowledged))))
+        return await self.write(entries)
 
     async def _revive(self, revive_queue: int, pending: PendingCheckpoint) -> bool:
         """Copy unacknowledged messages into the group's retry topic. Return whether that succeeded."""
@@ -329,6 +347,7 @@ class ReviveLog:
         topic = producer_topic(key.topic, key.group)
         done = False
         try:
+            await self._copying.room()
             if pending.left and self._knows(topic, key.group):
                 done = await self._give_back(revive_queue, pending, topic)
             else:
@@ -360,16 +379,26 @@ class ReviveLog:
         Raises:
             GantryError: no message was copied.
         """
+        copies: list[StoreMessage] = []
+        try:
+            return await self._copy(revive_queue, pending, topic, copies)
+        finally:
+            self._copying.release(sum(len(each.body) for each in copies))
+
+    async def _copy(
+        self, revive_queue: int, pending: PendingCheckpoint, topic: str, copies: list[StoreMessage]
+    ) -> bool:
+        """Do the work of `_give_back`; adds to *copies*, and to the bytes that the caller releases."""
         key = pending.checkpoint.key
         left = tuple(sorted(pending.left))
         second_form = self._broker.settings.flag("enableRetryTopicV2")
-        target = key.topic if key.topic != topic else retry_topic(topic, key.group, second_form=second_form)
-        copies: list[StoreMessage] = []
+        target = key.topic if key.topic != topic else pop_retry_topics(key.group, topic)[second_form]
         offsets: list[int] = []
         for offset in left:
             record = await self._message(Queue(key.topic, key.queue_id), offset)
             if record is not None and (pending.log_offset is None or record.log_offset < pending.log_offset):
                 copies.append(retry_copy(record, target, key.pop_time, self._broker.store_host))
+                self._copying.add(len(record.body))
                 offsets.append(offset)
         if not self._knows(topic, key.group):
             return True  # deleted while they were read

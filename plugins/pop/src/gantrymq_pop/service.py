@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from gantrymq.errors import GantryError, RequestError, ServiceNotAvailable
+from gantrymq.errors import GantryError, ReceiptIllegal, RequestError, ServiceNotAvailable
 from gantrymq.plugin.interfaces import (
     Broker,
     ClientChannel,
@@ -30,6 +30,7 @@ from gantrymq.plugin.remoting import Command, Connection, Handler, handlers_of
 from gantrymq.plugin.world import Timer
 from gantrymq_pop.ack_requests import AckRequests
 from gantrymq_pop.acknowledger import Acknowledger
+from gantrymq_pop.acting import MemoryReviveLog
 from gantrymq_pop.assignment import FILE as MODES_FILE
 from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
@@ -51,7 +52,7 @@ class PopService:
     """The service ``pop`` (`gantrymq.interfaces.PopService`) and its handlers."""
 
     name = "pop"
-    roles = frozenset({Role.MASTER})
+    roles = frozenset({Role.MASTER, Role.ACTING_MASTER})
 
     def __init__(self) -> None:
         self._handlers: dict[int, Handler] = {}
@@ -85,9 +86,31 @@ class PopService:
         self._check_running()
         return await self._acks.change_invisible_time(message, invisible_ms)
 
+    def is_delivered(self, message: PopAck) -> bool:
+        """Return whether a message is neither acknowledged nor visible again."""
+        self._check_running()
+        return self._acks.is_delivered(message)
+
+    def give_back(self, messages: Sequence[PopAck]) -> None:
+        """Make popped messages that did not reach their consumer visible again soon, unless the service has stopped."""
+        if self._handlers:
+            self._acks.give_back(messages)
+
+    async def renew(self, message: PopAck, invisible_ms: int) -> list[int]:
+        """Let all unacknowledged messages of a pop stay invisible, under their handles."""
+        self._check_running()
+        return await self._acks.renew(message, invisible_ms)
+
     async def forward_to_dead_letters(self, message: PopAck, log_offset: int) -> None:
         """Store a copy of a message in the group's dead letter topic, then acknowledge it."""
         self._check_running()
+        record = await self._broker.messages.view(log_offset)
+        if (record.topic, record.queue_id, record.queue_offset) != message[1:4]:
+            raise ReceiptIllegal(
+                f"log offset {log_offset} has message {record.queue_offset} of {record.topic}/{record.queue_id}, and "
+                f"the receipt handle names message {message.queue_offset} of {message.topic}/{message.queue_id}; pass "
+                "on the handle as the message had it"
+            )
         await self._broker.messages.send_back(
             SendBackRequest(message.group, log_offset, delay_level=-1, principal=message.principal)
         )
@@ -119,7 +142,7 @@ class PopService:
         config = broker.root / "config"
         broker_name = broker.settings.text("brokerName") or broker.world.host_name
         self._waiting = LongPolling(broker)
-        self._revive = ReviveLog(broker, broker_name, self._waiting.notify)
+        self._revive = self._revive_log(broker, broker_name)
         orders = OrderTable()
         self._order_file = OrderFile(broker, config, orders)
         self._order_file.load()
@@ -128,12 +151,17 @@ class PopService:
         await self._recover()
         self._popping = PopReader(broker, broker_name, self._revive, orders, self._waiting.notify)
         self._acking = Acknowledger(broker, self._revive, orders, self._waiting.notify)
-        self._pops = Pops(broker, self._popping, self._waiting)
-        requests = PopRequests(broker, self._pops, self._popping, self._waiting)
         self._acks = AckRequests(broker, broker_name, self._acking, self._revive)
+        self._pops = Pops(broker, self._popping, self._waiting, self._acks.give_back)
+        requests = PopRequests(broker, self._pops, self._popping, self._waiting)
         self._handlers = {**handlers_of(requests), **handlers_of(self._acks), **handlers_of(self._assignment)}
         broker.metrics.register(lambda: in_flight_metric(self._revive.in_flight, broker.topics.is_own))
         self._timer = broker.world.clock.call_later(_TIDY_S, self._tidy)
+
+    def _revive_log(self, broker: Broker, broker_name: str) -> ReviveLog:
+        if broker.role.current is Role.ACTING_MASTER:
+            return MemoryReviveLog(broker, broker_name, self._waiting.notify, lambda: self._popping)
+        return ReviveLog(broker, broker_name, self._waiting.notify)
 
     async def stop(self) -> None:
         """Answer held requests and save the state."""

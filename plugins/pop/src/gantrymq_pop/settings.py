@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.plugin.model import POP_ORDER_REVIVE_QUEUE
 from gantrymq.plugin.settings import Setting, Value
 from gantrymq_pop.assignment import POP, PULL
-from gantrymq_pop.pop_response import ORDERED
 
 
 def _no_key_value_store(value: Value) -> str | None:
@@ -34,6 +34,20 @@ SCHEMA: Final = (
         "Percentage of pops that read the retry topic before the topic itself.",
         at_least=0,
         at_most=100,
+        runtime=True,
+    ),
+    Setting.number(
+        "popFromRetryProbabilityForPriority",
+        0,
+        "Percentage of pops of a PRIORITY topic that read the retry topic before the topic itself.",
+        at_least=0,
+        at_most=100,
+        runtime=True,
+    ),
+    Setting.flag(
+        "priorityOrderAsc",
+        True,
+        "In a PRIORITY topic, queues with high ids are popped first; if false, those with low ids.",
         runtime=True,
     ),
     Setting.flag(
@@ -70,7 +84,7 @@ SCHEMA: Final = (
         "Number of queues of the revive log to write to; if it is lowered, the other queues are still read while they "
         "exist.",
         at_least=1,
-        at_most=ORDERED - 1,
+        at_most=POP_ORDER_REVIVE_QUEUE - 1,
     ),
     Setting.text(
         "defaultMessageRequestMode", PULL, "Request mode of groups without a mode of their own.", choices=(PULL, POP)

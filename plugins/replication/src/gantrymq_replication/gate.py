@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final, Protocol
 
-from gantrymq.errors import Unconfirmed
+from gantrymq.errors import FlushSlaveTimeout, SlaveNotAvailable, Unconfirmed
 from gantrymq.plugin.settings import Settings
 from gantrymq.plugin.world import Clock, Timer
 from gantrymq_replication.replicas import Replicas
@@ -29,7 +29,7 @@ _LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)
 class _OffsetGate:
     """A gate (`gantrymq.interfaces.Gate`) that passes messages before a log offset."""
 
-    late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
+    late_error = FlushSlaveTimeout
 
     def __init__(self) -> None:
         self.late_s: float | None = None
@@ -145,11 +145,11 @@ class ReplicaGate(_OffsetGate):
 
 
 def _not_available() -> Unconfirmed:
-    return Unconfirmed(_NOT_AVAILABLE, Unconfirmed.SLAVE_NOT_AVAILABLE)
+    return SlaveNotAvailable(_NOT_AVAILABLE)
 
 
 def _late() -> Unconfirmed:
-    return Unconfirmed(_LATE, Unconfirmed.FLUSH_SLAVE_TIMEOUT)
+    return FlushSlaveTimeout(_LATE)
 
 
 class Confirming(Protocol):
@@ -201,7 +201,7 @@ class ElectedGate(_OffsetGate):
     def last_look(self, log_offset: int) -> Unconfirmed | None:
         """Check the lease once more, right before senders are answered."""
         problem = self._broker.unconfirmed(log_offset) if self._broker is not None else ""
-        return Unconfirmed(f"stored, but {problem}", Unconfirmed.FLUSH_SLAVE_TIMEOUT) if problem else None
+        return FlushSlaveTimeout(f"stored, but {problem}") if problem else None
 
     def look(self) -> None:
         """Answer the waits for confirmed messages."""

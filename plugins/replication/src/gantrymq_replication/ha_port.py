@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.plugin.interfaces import Broker
-from gantrymq.plugin.model import format_address, parse_address
+from gantrymq.plugin.model import format_address, is_loopback, parse_address
 from gantrymq.plugin.world import Clock, Listener
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.link import Link
@@ -161,6 +161,7 @@ class HaPort(Generic[_Slave]):
         self._make, self._serves, self._ended = make, serves, ended
         self.refusals = Refusals(broker.world.clock, departures)
         self._listener: Listener | None = None
+        self._warned = False  # that access control does not apply
         self._connections: dict[asyncio.Task[None], _Slave] = {}
         self._sent_bytes = 0  # to slaves that are gone
 
@@ -210,6 +211,18 @@ class HaPort(Generic[_Slave]):
         if address != registration.ha_address:
             registration.change(ha_address=address)
         self._listener = listener
+        if self._broker.access.authorizer is not None and not self._streams.identifies and not is_loopback(host):
+            self._warn_of_log(listener.address[1], host)
+
+    def _warn_of_log(self, port: int, host: str) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "access control does not apply to the HA port %d on %s: everyone who can reach it gets the whole log; "
+                "set haSecretPath on this broker and its slaves, or haTlsEnable with client certificates, or close the "
+                "port in a firewall",
+                *(port, host),
+            )
 
     async def close(self) -> None:
         """Accept no more connections; the present ones stay."""

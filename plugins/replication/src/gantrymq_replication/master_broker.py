@@ -25,13 +25,14 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+from contextlib import suppress
 from typing import Any, Final
 
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
 from gantrymq.plugin.interfaces import BrokerCluster
 from gantrymq.plugin.loose_json import loads
 from gantrymq.plugin.model import parse_address
-from gantrymq.plugin.network import RemotingClient, client_of
+from gantrymq.plugin.network import inner_client, is_access_refusal, refused
 from gantrymq.plugin.remoting import RequestCode, ResponseCode, request
 from gantrymq_replication.peers import report_stop, settings_in, settings_lines
 from gantrymq_replication.protocol import Refused
@@ -48,7 +49,7 @@ class MasterBroker:
     def __init__(self, broker: BrokerCluster) -> None:
         self.address, self.ha_address = "", ""  # empty until a name server has reported them
         self._broker, self._same_files = broker, ""  # the broker address whose log files have the size of those here
-        self._client = RemotingClient(broker.world, tls=client_of(broker.settings))
+        self._client = inner_client(broker.world, broker.settings)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -91,14 +92,16 @@ class MasterBroker:
         """Compare the size of log files with the master's, once.
 
         Raises:
-            Refused: it has another one.
+            Refused: it has another one, or does not answer because it controls access.
         """
         master, settings = self.address, self._broker.settings
         if not master or master == self._same_files or settings.text("store") != "mmap":
             return
         try:
             lines = await settings_lines(self._client, master, RequestCode.GET_BROKER_CONFIG, _CALL_S)
-        except BrokerRefused:
+        except BrokerRefused as refusal:
+            if is_access_refusal(refusal.response_code, refusal.remark):
+                raise Refused(str(refusal)) from refusal
             lines = []
         except GantryError as error:
             log.info("the settings of the master are not known: %s", error)
@@ -112,6 +115,15 @@ class MasterBroker:
         self._same_files = master
 
     # --- elected roles ------------------------------------------------------------------------------------------------
+
+    async def check_access(self, address: str) -> None:
+        """Check that the broker at *address* answers requests of this broker; the tables are copied by requests.
+
+        Raises:
+            Refused: it controls access. A broker that does not answer at all may do so later.
+        """
+        with suppress(ConnectionError):
+            await self._answer(address, RequestCode.GET_BROKER_HA_STATUS)
 
     async def is_ours(self, address: str) -> bool:
         """Return whether a broker of GantryMQ, in an election, answers at *address*; False if it refuses to answer.
@@ -141,11 +153,18 @@ class MasterBroker:
         return int(first) if first.isdecimal() else None
 
     async def _answer(self, address: str, code: RequestCode, ext: dict[str, str] | None = None) -> bytes | None:
-        """Return the body of an answer; None if the request is refused. Raises ConnectionError without one."""
+        """Return the body of an answer; None if the request is refused.
+
+        Raises:
+            ConnectionError: there is no answer.
+            Refused: the broker controls access.
+        """
         try:
             answer = await self._client.call(address, request(code, ext), _CALL_S)
         except ClientError as error:
             raise ConnectionError(f"it does not answer at its broker port: {error}") from error
+        if is_access_refusal(answer.code, answer.remark or ""):
+            raise Refused(str(refused(self._client, answer, address)))
         return bytes(answer.payload) if answer.code == ResponseCode.SUCCESS else None
 
 

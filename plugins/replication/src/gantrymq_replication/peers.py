@@ -7,8 +7,8 @@ from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
-from gantrymq.errors import BrokerRefused, GantryError
-from gantrymq.plugin.network import RemotingClient
+from gantrymq.errors import GantryError
+from gantrymq.plugin.network import RemotingClient, refused
 from gantrymq.plugin.remoting import Command, RequestCode, request
 
 BROKER_STOPS: Final = cast(RequestCode, 65037)  # GantryMQ's own
@@ -40,7 +40,7 @@ async def ask(
     """
     reply = await client.call(address, request(code, ext), timeout_s)
     if reply.code != 0:
-        raise BrokerRefused(reply.code, reply.remark or "", address)
+        raise refused(client, reply, address)
     return reply
 
 

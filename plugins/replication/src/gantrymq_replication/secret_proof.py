@@ -87,7 +87,7 @@ def read_secret(files: FileReader, path: str) -> bytes:
     return secret
 
 
-class MasterIdentity:
+class MasterProof:
     """The exchange with one slave, as its master sees it."""
 
     def __init__(self, secret: bytes, random: bytes) -> None:
@@ -112,7 +112,7 @@ class MasterIdentity:
         return _mac(self._secret, _MASTER, self._nonce, nonce)
 
 
-class SlaveIdentity:
+class SlaveProof:
     """The exchange with the master, as a slave sees it: `respond`, then `check`."""
 
     def __init__(self, secret: bytes, random: bytes) -> None:
@@ -153,13 +153,13 @@ async def identify_slave(link: Link, secret: bytes, world: World) -> None:
     Raises:
         Refused: it does not know the secret, or does not prove it in time.
     """
-    identity = MasterIdentity(secret, world.random.randbytes(_PROOF_BYTES))
-    link.write(identity.challenge)
+    own = MasterProof(secret, world.random.randbytes(_PROOF_BYTES))
+    link.write(own.challenge)
     try:
         response = await _within_limit(link.read_exactly(_RESPONSE_BYTES), link, world)
     except (OSError, EOFError) as error:
         raise Refused(_NO_RESPONSE) from error
-    link.write(identity.answer(response))
+    link.write(own.answer(response))
 
 
 async def identify_master(link: Link, secret: bytes, world: World) -> None:
@@ -169,19 +169,19 @@ async def identify_master(link: Link, secret: bytes, world: World) -> None:
         OSError: it says nothing, or the connection is lost.
         Refused: it does not know the secret.
     """
-    identity, began = SlaveIdentity(secret, world.random.randbytes(_PROOF_BYTES)), world.clock.monotonic()
+    own, began = SlaveProof(secret, world.random.randbytes(_PROOF_BYTES)), world.clock.monotonic()
     try:
         challenge = await _within_limit(link.read_exactly(_CHALLENGE_BYTES), link, world)
     except (OSError, EOFError) as error:
         if world.clock.monotonic() - began < _LIMIT_S:
             raise ConnectionError("it closed the connection before it asked for the secret of haSecretPath") from error
         raise ConnectionError(_NO_CHALLENGE.format(_LIMIT_S)) from error
-    link.write(identity.respond(challenge))
+    link.write(own.respond(challenge))
     try:
         proof = await _within_limit(link.read_exactly(_PROOF_BYTES), link, world)
     except (OSError, EOFError) as error:
         raise Refused(_NO_PROOF) from error
-    identity.check(proof)
+    own.check(proof)
 
 
 async def _within_limit(read: Awaitable[bytes], link: Link, world: World) -> bytes:

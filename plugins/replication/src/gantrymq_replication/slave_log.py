@@ -23,7 +23,7 @@ from gantrymq.plugin.formats import MAGIC_V1, MAGIC_V2
 from gantrymq.plugin.interfaces import BrokerCluster, RawLog, RawLogReader
 from gantrymq.plugin.loose_json import int_keys, loads
 from gantrymq.plugin.model import parse_address
-from gantrymq.plugin.network import RemotingClient, client_of
+from gantrymq.plugin.network import inner_client
 from gantrymq.plugin.remoting import Command, RequestCode, ResponseCode, request
 from gantrymq.plugin.world import Clock, TimeSlices
 from gantrymq_replication.log_comparison import read_whole
@@ -42,7 +42,7 @@ class SlaveLogs:
 
     def __init__(self, broker: BrokerCluster, raw_log: RawLog) -> None:
         self._broker, self._log = broker, raw_log
-        self._client = RemotingClient(broker.world, tls=client_of(broker.settings))
+        self._client = inner_client(broker.world, broker.settings)
 
     async def close(self) -> None:
         """Close the connections."""

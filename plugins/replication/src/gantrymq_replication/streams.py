@@ -139,6 +139,11 @@ class HaStreams:
 
         return factory
 
+    @property
+    def identifies(self) -> bool:
+        """Whether slaves prove who they are, or connect with TLS."""
+        return bool(self._secret) or self._server is not None
+
     async def identify(self, link: Link) -> None:
         """Exchange proofs with a slave that has connected, if there is a secret.
 

@@ -5,6 +5,7 @@
     43    {"dataVersion", "offsetTable", ...}                 consumerOffset.json
     45    delayOffset.json                                    delayOffset.json
     402   messageRequestMode.json                             messageRequestMode.json
+    65035 users and permissions, if access is controlled      files of the authorizer   see `access_state`
 
 Offsets are not ahead of the copied log: one beyond the end of its queue becomes that end. RocketMQ's slaves copy such
 offsets as they are, and as masters skip the messages in between (apache/rocketmq issue 4771). The next round copies the
@@ -19,7 +20,7 @@ Source: apache/rocketmq broker/.../slave/SlaveSynchronize.java.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -60,6 +61,7 @@ class MasterTables:
     offsets: Members
     delays: Members | None
     modes: Members | None
+    access: Mapping[str, str] | None = None  # None: unknown, or unchanged
 
 
 def members_of(body: bytes, what: str, owner: str = "master") -> Members:
@@ -83,12 +85,12 @@ def snapshot_of(tables: MasterTables) -> TableSnapshot:
         "messageRequestMode.json": tables.modes,
     }
     found = {name: dumps(members).decode() for name, members in texts.items() if members is not None}
-    return TableSnapshot({**found, "timercheck": _NO_TIMER_CHECKPOINT})
+    return TableSnapshot({**found, "timercheck": _NO_TIMER_CHECKPOINT}, tables.access)
 
 
-def snapshot_of_configs(topics: Members, groups: Members) -> TableSnapshot:
-    """Return a snapshot of topics and groups only, quickly: a sender may wait. All keys in them are texts."""
-    return TableSnapshot({"topics.json": json.dumps(topics), "subscriptionGroup.json": json.dumps(groups)})
+def snapshot_of_configs(topics: Members, groups: Members, access: Mapping[str, str] | None = None) -> TableSnapshot:
+    """Return a snapshot of topics, groups and users only, quickly: a sender may wait. All keys are texts."""
+    return TableSnapshot({"topics.json": json.dumps(topics), "subscriptionGroup.json": json.dumps(groups)}, access)
 
 
 def is_newer(tables: MasterTables, group: str, queue: Queue, offset: int) -> bool:

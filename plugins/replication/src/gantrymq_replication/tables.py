@@ -1,4 +1,4 @@
-"""The tables of a slave: topics, groups, offsets, delay offsets and request modes of its master.
+"""The tables of a slave: topics, groups, offsets, delay offsets, request modes and users of its master.
 
 A round asks the master for tables that may have changed, and installs them if they have. Topics and groups are asked
 for only if their data version differs: a page with one entry has the version. A master that makes no pages (RocketMQ
@@ -8,7 +8,7 @@ before 5.4) sends everything each time, so its rounds are less frequent.
     RocketMQ's    every 60 s, by controller every 10 s, and a new slave begins after a minute
 
 An elected master reports at once that topics or groups have changed, and waits until they are copied (`table_copies`):
-a short round copies only these.
+a short round copies only these. Every master with access control reports a change of users and permissions so.
 
 So a slave here knows a new topic or offset within a second or two. Its offsets are never ahead of its log
 (`table_answers`), and it takes tables only of the master whose log it follows: those of another one, such as a second
@@ -21,17 +21,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
+
+import attrs
 
 from gantrymq.errors import BrokerRefused, FormatError, GantryError
 from gantrymq.plugin.headers import UpdateConsumerOffsetRequest
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import Broker, TableSnapshot
 from gantrymq.plugin.loose_json import dumps
 from gantrymq.plugin.model import Queue, Role
-from gantrymq.plugin.network import RemotingClient, client_of
+from gantrymq.plugin.network import inner_client
 from gantrymq.plugin.remoting import Command, RequestCode, ResponseCode
 from gantrymq.plugin.world import TimeSlices, wait_set
+from gantrymq_replication.access_state import ASK_ACCESS, read_answer, version_of
 from gantrymq_replication.election.table_copies import ASK_TABLES
 from gantrymq_replication.own_commits import OwnCommits
 from gantrymq_replication.peers import ask, first_of
@@ -99,13 +102,14 @@ class TablesService:
     async def start(self, broker: Broker) -> None:
         """Begin to copy the tables."""
         self._broker, self._clock = broker, broker.world.clock
-        self._client = RemotingClient(broker.world, tls=client_of(broker.settings))
+        self._client = inner_client(broker.world, broker.settings)
         self._known: dict[PagedTable, Members] = {}
         self._settled = set[PagedTable]()  # known tables that were read twice with the same version
         self._installed: tuple[object, ...] = ()
         self._configs: tuple[object, ...] = ()  # topics and groups that were installed
         self._copied, self._tells = ("", -1), True  # source and number of the newest save that was copied
         self._pages = True
+        self._asks_access, self._access = True, _Access({}, "")
         registration = broker.registration
         self.problem = f"no name server knows a master of {registration.broker_name} in cluster {registration.cluster}"
         self._task = asyncio.ensure_future(self._run())
@@ -122,7 +126,7 @@ class TablesService:
         """Copy from another master from now on."""
         if master != self.master:
             self.master, self.problem = master, f"master {master}: not copied yet"
-            self._copied, self._tells = ("", -1), True
+            self._copied, self._tells, self._asks_access = ("", -1), True, True
             self._known.clear()
             self._settled.clear()
             self._installed = self._configs = ()
@@ -140,6 +144,8 @@ class TablesService:
                 if self.problem and (self.problem != told or alone == _ALONE):
                     log.warning("the tables of the master are not copied: %s", self.problem)
                 told = self.problem
+            else:
+                self._asks_access = True  # the master may start again with another authorizer
             pause = _ROUND_S if self._pages or self.problem else _WHOLE_ROUND_S
             await self._pause(max(pause, _TIMES * (self._clock.monotonic() - began)))
 
@@ -148,11 +154,12 @@ class TablesService:
         until = self._clock.monotonic() + seconds
         while (left := until - self._clock.monotonic()) > 0:
             self._other_master.clear()
-            master, own_id = self.followed(), self._elected_id()
-            if own_id and master and master != self.master:
+            master, elected_id = self.followed(), self._elected_id()
+            if elected_id and master and master != self.master:
                 return
+            own_id = elected_id or (self._broker.registration.broker_id if self._access.version else 0)
             if not own_id or not master or self.problem or not self._tells:
-                await wait_set(self._clock, self._other_master, min(left, _LOOK_S) if own_id else left)
+                await wait_set(self._clock, self._other_master, min(left, _LOOK_S) if elected_id else left)
             elif (told := await self._told(master, own_id, left)) and await self._try(master, self._short_round):
                 self._copied = told
 
@@ -205,38 +212,74 @@ class TablesService:
             FormatError: an answer cannot be read.
             StoreError: the tables could not be saved.
         """
+        version, access = await self._changed_access(master)
         topics = await self._paged(master, RequestCode.GET_ALL_TOPIC_CONFIG, TOPICS)
         groups = await self._paged(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GROUPS)
         offsets = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
         delays = await self._optional(master, RequestCode.GET_ALL_DELAY_OFFSET)
         modes = await self._optional(master, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
         state = topics, groups, offsets, delays, modes
-        if state == self._installed and not self._commits.offsets:
+        if state == self._installed and not self._commits.offsets and access is None:
             return True
-        tables = await self._broker.world.workers.run(_tables, topics, groups, offsets, delays, modes)
+        tables = await self._broker.world.workers.run(_tables, topics, groups, offsets, delays, modes, access)
         await self._hand_over(master, tables)
         limited = await limit_offsets(tables, self._end_of, TimeSlices(self._clock, _TOGETHER))
         snapshot = await self._broker.world.workers.run(snapshot_of, tables)
         if master != self.followed():
             return False
-        await self._broker.tables.install(snapshot)
+        await self._install(snapshot, version)
         self._configs = topics, groups
         self._installed = () if limited else state  # limited offsets are copied again when the log has grown
         return True
 
     async def _short_round(self, master: str) -> bool:
-        """Copy topics and groups only. As `round`."""
+        """Copy topics, groups and users only. As `round`."""
+        version, access = await self._changed_access(master)
         found = (
             await self._paged(master, RequestCode.GET_ALL_TOPIC_CONFIG, TOPICS),
             await self._paged(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GROUPS),
         )
-        if found != self._configs:
-            snapshot = await self._broker.world.workers.run(snapshot_of_configs, *found)
+        if found != self._configs or access is not None:
+            snapshot = await self._broker.world.workers.run(snapshot_of_configs, *found, access)
             if master != self.followed():
                 return False
-            await self._broker.tables.install(snapshot)
+            await self._install(snapshot, version)
             self._configs = found
         return master == self.followed()
+
+    async def _install(self, snapshot: TableSnapshot, version: str) -> None:
+        await self._broker.tables.install(snapshot)
+        if snapshot.access is not None:
+            self._access = _Access(self._broker.access.state_texts(None), version)
+
+    async def _changed_access(self, master: str) -> tuple[str, Mapping[str, str] | None]:
+        """Return version and files of users and permissions; None for those that this broker has, or if there are none.
+
+        Raises:
+            ClientError, FormatError: as `round`.
+        """
+        if not self._asks_access:
+            return "", None
+        workers, texts = self._broker.world.workers, self._broker.access.state_texts(None)
+        version = self._access.version if texts == self._access.texts else await workers.run(version_of, texts)
+        try:
+            reply = await self._call(master, ASK_ACCESS, {"version": version})
+        except BrokerRefused as refusal:
+            if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            self._asks_access = False
+            return "", None
+        found = await read_answer(reply, workers)
+        if found.texts is None:
+            self._access = _Access(texts, found.version)
+        if found.controlled and self._broker.access.authorizer is None:
+            log.warning(
+                "the master %s controls access, and this broker does not: everyone who can reach it can read the "
+                "copies; set authorizer here as there",
+                master,
+            )
+        self._asks_access = found.controlled and self._broker.access.authorizer is not None
+        return found.version, found.texts if self._asks_access else None
 
     async def _hand_over(self, master: str, tables: MasterTables) -> None:
         """Commit at the master the offsets that clients have committed here and it lacks, and add them to *tables*.
@@ -330,8 +373,21 @@ def _entries(found: Members, table: PagedTable) -> Members:
     return entries
 
 
+@attrs.frozen
+class _Access:
+    """Users and permissions of this broker."""
+
+    texts: Mapping[str, str] = attrs.field(repr=False)
+    version: str  # of the master, from which they are; empty: the master has none
+
+
 def _tables(
-    topics: Members, groups: Members, offsets: bytes, delays: bytes | None, modes: bytes | None
+    topics: Members,
+    groups: Members,
+    offsets: bytes,
+    delays: bytes | None,
+    modes: bytes | None,
+    access: Mapping[str, str] | None,
 ) -> MasterTables:
     """Decode the tables; runs in a thread."""
     return MasterTables(
@@ -340,4 +396,5 @@ def _tables(
         members_of(offsets, "consumer offsets"),
         None if not delays else members_of(delays, "delay offsets"),
         None if not modes else members_of(modes, "request modes"),
+        access,
     )

@@ -13,11 +13,12 @@ import asyncio
 import logging
 
 from gantrymq.errors import (
+    BodyEmpty,
+    BodyTooLarge,
     CallTimeout,
     ConnectionLost,
     GantryError,
     InvalidParameter,
-    MessageIllegal,
     RequestRefused,
     ServiceNotAvailable,
 )
@@ -120,7 +121,7 @@ class ReplyService:
         """Return queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
         body = request.body
         if not body:
-            raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
+            raise BodyEmpty(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
         topic = broker.messages.topic_for_send(
             SendRequest(
                 header.producer_group,
@@ -143,7 +144,7 @@ class ReplyService:
             )
         limit = broker.settings.number("maxMessageSize")
         if len(body) > limit:
-            raise MessageIllegal(f"the reply has {len(body)} bytes, the most allowed is {limit} (maxMessageSize)")
+            raise BodyTooLarge(f"the reply has {len(body)} bytes, the most allowed is {limit} (maxMessageSize)")
         if len(self._waiting) >= MOST_WAITING:
             raise RequestRefused(
                 ResponseCode.SYSTEM_BUSY,

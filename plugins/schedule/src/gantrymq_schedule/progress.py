@@ -42,21 +42,24 @@ class ProgressService:
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule, self._timers = schedule, schedule.timers
-        self._known: Broker | None = None
+        self._running: tuple[Broker, SlicedResponses] | None = None
 
     async def start(self, broker: Broker) -> None:
         """Answer from now on."""
-        self._known = broker
+        self._running = broker, SlicedResponses(broker.world.clock)
 
     async def stop(self) -> None:
         """Answer no more."""
-        self._known = None
+        self._running = None
+
+    def _served(self) -> tuple[Broker, SlicedResponses]:
+        if self._running is None:
+            raise ServiceNotAvailable("the broker starts or stops")
+        return self._running
 
     @property
     def _broker(self) -> Broker:
-        if self._known is None:
-            raise ServiceNotAvailable("the broker starts or stops")
-        return self._known
+        return self._served()[0]
 
     @serves(RequestCode.GET_ALL_DELAY_OFFSET, action=Action.GET)
     async def delay_offsets(self, request: Command, connection: Connection) -> Command:
@@ -89,10 +92,11 @@ class ProgressService:
         """Answer request 61: the number of waiting messages by topic."""
         if self._timers.broker is None or not self._timers.enabled:
             raise self._no_timers()
+        _, responses = self._served()
         metrics = self._timers.metrics()
         counts = Entries((name, each.to_json()) for name, each in list(metrics.topics.items()))
         body = {"dataVersion": metrics.version.to_json(), "timingCount": counts}
-        return await SlicedResponses(self._broker.world.clock).make(request, connection, body)
+        return await responses.make(request, connection, body)
 
     async def _file(self, name: str) -> bytes:
         return await self._broker.world.workers.run(

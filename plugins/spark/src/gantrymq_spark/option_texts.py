@@ -10,12 +10,16 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, overload
 
+from gantrymq.client import Credentials
 from gantrymq.errors import ConfigError, InvalidParameter
+from gantrymq.plugin.client import resolve_credentials
 from gantrymq_spark.batches import BODY_PROBLEMS
 from gantrymq_spark.columns import selected
 from gantrymq_spark.live.starting_offsets import duration_ms
 
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})([kmg]?)b?", re.ASCII)
+ACCOUNT: Final = ("accessKey", "secretKey", "securityToken")
+"""Options of an account at a cluster with access control."""
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
@@ -119,6 +123,16 @@ class OptionTexts:
                 'option namesrv is missing; set it to the name servers, such as "10.0.0.1:9876;10.0.0.2:9876"'
             )
         return found
+
+    def credentials(self, environ: Mapping[str, str]) -> Credentials | None:
+        """Return the account of the options, or else of *environ*; None without one."""
+        access, secret, token = (self.text(name) for name in ACCOUNT)
+        if access is None and secret is None and token is None:
+            return resolve_credentials(None, environ)
+        if access is None or secret is None:
+            missing = "accessKey" if access is None else "secretKey"
+            raise ConfigError(f"option {missing} is missing; an account has accessKey and secretKey")
+        return Credentials(access.strip(), secret.strip(), token)
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns of option ``columns``; all of them without it."""

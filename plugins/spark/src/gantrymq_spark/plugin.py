@@ -15,6 +15,6 @@ def gantry_register_commands(registry: CommandRegistry) -> None:
     """Register ``gantrymq pipeline``, which is imported on first use."""
     registry.add_imported(
         "pipeline",
-        "gantrymq_spark.commands.pipeline:pipeline",
+        "gantrymq_spark.commands:pipeline",
         "Archive, query, check and replay messages with Spark.",
     )

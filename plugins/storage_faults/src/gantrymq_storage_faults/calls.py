@@ -17,9 +17,7 @@ import attrs
 from gantrymq_storage_faults.plan import Failure, FaultPlan, Slowness
 from gantrymq_testing.simulated import ProcessKilled
 
-__all__ = ["Calls", "Crashed"]
-
-TRACE_CALLS = 400  # number of calls in the trace
+_TRACE_CALLS = 400  # number of calls in the trace
 
 T = TypeVar("T")
 
@@ -55,7 +53,7 @@ class Calls:
         self.on_crash: Callable[[], None] = lambda: None
         self.after: Callable[[], None] = lambda: None  # runs after every successful call
         self.stall: Callable[[float], object] | None = None
-        self._trace: deque[_Call] = deque(maxlen=TRACE_CALLS)
+        self._trace: deque[_Call] = deque(maxlen=_TRACE_CALLS)
         self.failed: Counter[str] = Counter()  # planned failures by name
         self._failures: list[Failure] = []
         self._matched: list[int] = []

@@ -21,11 +21,9 @@ from gantrymq_storage_faults.machine import Machine
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 from gantrymq_testing.forwarding import ENDS, Data, ForwardingFile, ForwardingFiles, ForwardingVolume
 
-__all__ = ["Layer"]
-
 T = TypeVar("T")
 
-UNCOUNTED = frozenset({"written", "release", "unwatch"})  # not affected by plans
+_UNCOUNTED = frozenset({"written", "release", "unwatch"})  # not affected by plans
 
 
 class Layer(ForwardingFiles):
@@ -39,7 +37,7 @@ class Layer(ForwardingFiles):
         self.names = machine.names
 
     def around(self, name: str, path: Path, proceed: Callable[[], T], *, position: int = 0, length: int = 0) -> T:
-        if name in UNCOUNTED or (name in ENDS and self.calls.dead):
+        if name in _UNCOUNTED or (name in ENDS and self.calls.dead):
             return proceed()
         return self.calls.make(name, path, proceed, position=position, length=length)
 
@@ -79,12 +77,12 @@ class Layer(ForwardingFiles):
 
         return self.calls.make("pread", Path(path), do, position=position, length=length)
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, mode: int | None = None) -> None:
         def do() -> None:
             there = self._inner.stat(path)
             node = Node(path, 0)
             self.room.take(node, 0, len(data))
-            self._inner.replace(path, data)
+            self._inner.replace(path, data, mode)
             if there is not None:
                 self.room.cut(self.names.node(path), 0)
             else:

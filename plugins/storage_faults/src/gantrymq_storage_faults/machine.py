@@ -26,8 +26,6 @@ from gantrymq_storage_faults.names import Names
 from gantrymq_storage_faults.pages import Node, PageCounts
 from gantrymq_storage_faults.plan import FaultPlan
 
-__all__ = ["Machine", "PowerCut"]
-
 
 @attrs.frozen
 class PowerCut:

@@ -26,8 +26,6 @@ from gantrymq.plugin.world import File
 from gantrymq_storage_faults.error_sequence import ErrorSequence
 from gantrymq_storage_faults.plan import FaultPlan
 
-__all__ = ["PAGE_BYTES", "Node", "PageCounts"]
-
 PAGE_BYTES = 4096
 
 Read = Callable[[int, int], bytes]  # length, position

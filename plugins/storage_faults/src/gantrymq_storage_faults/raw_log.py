@@ -12,9 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from gantrymq.errors import StoreError
 from gantrymq.plugin.interfaces import LogRange, RawLog, Segment
 
-__all__ = ["FaultyRawLog"]
-
-CALLS = (
+_CALLS = (
     "log_range",
     "read_log",
     "append_raw",
@@ -44,8 +42,8 @@ class FaultyRawLog:
         Raises:
             ValueError: there is no such method.
         """
-        if call not in CALLS:
-            raise ValueError(f"{call} is not one of {', '.join(CALLS)}")
+        if call not in _CALLS:
+            raise ValueError(f"{call} is not one of {', '.join(_CALLS)}")
         self._failures.setdefault(call, []).extend([error or StoreError(f"{call} fails on request")] * times)
 
     def _failure(self, call: str) -> Exception | None:

@@ -18,9 +18,7 @@ from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_
 from gantrymq_store_files.log_listeners import LogListeners
 from gantrymq_store_files.raw_records import mismatch, read_raw_records
 
-__all__ = ["MemoryRawLog", "end_of", "has_queue_entry", "start_of"]
-
-MAX_GAP_ENTRIES: Final = 1_000_000  # a larger gap between two records of a queue means that the second is damaged
+_MAX_GAP_ENTRIES: Final = 1_000_000  # a larger gap between two records of a queue means that the second is damaged
 _DELAY_LEVELS_MS: Final = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 
 start_of = attrgetter("log_offset")
@@ -114,7 +112,7 @@ class MemoryRawLog(LogListeners):
         expected = self._next.get(queue)
         if expected and entry.queue_offset == 0:  # the topic was deleted and created again
             self._drop(entry.topic, entry.log_offset)
-        elif expected is not None and not expected <= entry.queue_offset <= expected + MAX_GAP_ENTRIES:
+        elif expected is not None and not expected <= entry.queue_offset <= expected + _MAX_GAP_ENTRIES:
             self._misplaced.add(entry.log_offset)
             return
         self._next[queue] = entry.queue_offset + 1

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Generator, Iterator, Sequence
 from operator import attrgetter
 
 from gantrymq.errors import FilterBudgetExceeded, FormatError
-from gantrymq.plugin.formats import RecordView, read_record
+from gantrymq.plugin.formats import MAX_PROPERTIES_BYTES, RecordView, read_record
 from gantrymq.plugin.interfaces import (
     BoundaryType,
     Bounds,
@@ -220,8 +220,9 @@ class MemoryStore(MemoryRawLog):
         stored_ms, tags_code = stored_at(message, clock_ms, self._store_time)
         queue_offset = self._next.get(queue, 0) if queued else 0
         log_offset = self._end()
+        if (refusal := self._refusal_of(message)) is not None:
+            return refusal
         try:
-            self._check_lengths(message)
             record = encode_message(message, message.properties, queue_offset, log_offset, stored_ms)
         except FormatError as problem:
             return refused(PutStatus.MESSAGE_ILLEGAL, str(problem))
@@ -244,19 +245,27 @@ class MemoryStore(MemoryRawLog):
             self._next[queue] = queue_offset + 1
         return PutResult(PutStatus.OK, queue_offset, log_offset, len(record), stored_ms)
 
-    def _check_lengths(self, message: StoreMessage) -> None:
+    def _refusal_of(self, message: StoreMessage) -> PutResult | None:
+        """Return the result of a message that does not fit, None if it fits."""
         if message.queue_targets is not None and message.queue_targets.due_in_ms is None:
-            raise FormatError(
+            return refused(
+                PutStatus.MESSAGE_ILLEGAL,
                 "this store keeps neither batch queues (queue.type=BatchCQ) nor light queues (INNER_MULTI_DISPATCH); "
-                "use store=mmap"
+                "use store=mmap",
             )
         known = "maxMessageSize" in self._settings.schema
         longest = self._settings.number("maxMessageSize") if known else MAX_MESSAGE_BYTES
         if len(message.body) > longest:
-            raise FormatError(f"body of {len(message.body)} bytes; maxMessageSize is {longest}")
+            problem = f"body of {len(message.body)} bytes; maxMessageSize is {longest}"
+            return refused(PutStatus.BODY_TOO_LARGE, problem)
+        if (length := len(message.properties)) > MAX_PROPERTIES_BYTES:
+            problem = f"properties of {length} bytes; a record holds at most {MAX_PROPERTIES_BYTES}"
+            return refused(PutStatus.PROPERTIES_TOO_LARGE, problem)
         length = len(message.topic.encode("utf-8", "surrogatepass"))
         if length > MAX_TOPIC_BYTES:
-            raise FormatError(f"topic of {length} bytes; the longest allowed is {MAX_TOPIC_BYTES}")
+            problem = f"topic of {length} bytes; the longest allowed is {MAX_TOPIC_BYTES}"
+            return refused(PutStatus.MESSAGE_ILLEGAL, problem)
+        return None
 
 
 def _matches(match: MessageFilter, entry: DispatchEntry, record: bytes) -> bool:

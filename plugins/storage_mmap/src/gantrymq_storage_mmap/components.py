@@ -33,7 +33,7 @@ from gantrymq_storage_mmap.recovery.queue_repair import QueueRepair
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
 from gantrymq_storage_mmap.retention.retention import Retention
-from gantrymq_storage_mmap.retention.settings import check_quota, read_rules
+from gantrymq_storage_mmap.retention.settings import check_quota, read_retention
 from gantrymq_storage_mmap.settings import Options
 from gantrymq_storage_mmap.store_locks import StoreLocks
 from gantrymq_storage_mmap.truncation import Truncation
@@ -60,7 +60,7 @@ class StoreComponents(LogListeners):
         self._settings = context.settings
         self._options = Options(context.root, context.settings)
         self._root = context.root
-        check_quota(read_rules(context.settings))
+        check_quota(read_retention(context.settings))
         another = context.settings.how_to_set("storePathRootDir", "DIR")
         self._locks = StoreLocks(self._files, self._workers, self._root, self._options.log_folder, another)
         self._max_body = (-1, 0)  # as of a revision of the settings

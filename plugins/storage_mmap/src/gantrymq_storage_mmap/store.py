@@ -20,7 +20,6 @@ from gantrymq.plugin.interfaces import (
     GetResult,
     MessageFilter,
     PutResult,
-    PutStatus,
     QueryResult,
     RawLog,
     RecoveryReport,
@@ -167,10 +166,10 @@ class MmapStore(StoreWithRawLog):
 
     def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
         """Append in order; see `Appender.append`."""
-        problem = self.refusal()
-        if problem is not None:
+        refusal = self._refused()
+        if refusal is not None:
             self._watch.check_soon()
-            return [refused(PutStatus.SERVICE_NOT_AVAILABLE, problem)] * len(messages)
+            return [refused(refusal.status, refusal.sentence)] * len(messages)
         results = self._appender.append(messages)
         if self._log.ahead.refusal is not None or self._writes.refusal is not None:
             self._watch.check_soon()

@@ -36,8 +36,6 @@ from gantrymq_store_tools.rebuild import in_order, rebuild_range
 from gantrymq_store_tools.record_entries import EntryRules, RangePart
 from gantrymq_store_tools.store_rules import known_topics, rules_of
 
-__all__ = ["CheckReport", "check_open_store", "check_store", "log_findings", "ranges", "refuse_no_log"]
-
 _RANGE_BYTES = 64 * 1024 * 1024
 _TAIL = frozenset({"log.torn", "log.damaged", "log.zeros"})
 _MAX_ATTEMPTS = 3  # if files are deleted before they are read

@@ -34,16 +34,6 @@ from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader
 
-__all__ = [
-    "NO_LIMIT",
-    "check_checkpoint",
-    "check_configs",
-    "content_problem",
-    "json_problem",
-    "read_checkpoint",
-    "vouched_to",
-]
-
 NO_JSON = frozenset({"timercheck"})
 _SURELY_FLUSHED_MS = 3000  # a clean stop writes the checkpoint
 _SURELY_MOVED_MS = 180_000  # a running broker writes it once a minute

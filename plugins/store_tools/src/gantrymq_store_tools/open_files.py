@@ -8,8 +8,6 @@ from pathlib import Path
 from gantrymq.plugin.world import File, Files
 from gantrymq_store_tools.layout import Series
 
-__all__ = ["OpenFiles"]
-
 _MAX_OPEN = 64
 _LONG_BYTES = 16 * 1024  # a longer hole takes longer to read than to find
 

@@ -25,8 +25,6 @@ from gantrymq.plugin.world import File, Files, FileTree
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.record_entries import IndexKeys, RangePart, Run
 
-__all__ = ["PartHead", "read_head", "read_part", "write_part"]
-
 _MARK = b"GMQPART1"
 _LENGTH = struct.Struct(">I")
 _PLAIN = (

@@ -32,8 +32,6 @@ from gantrymq_store_tools.queue_order import QueueOrder, SettledRun, name_proble
 from gantrymq_store_tools.record_entries import RangePart, Run
 from gantrymq_store_tools.target_files import TargetFiles
 
-__all__ = ["QueueWriter"]
-
 _MAX_LOST = 16_000_000  # entries between two others
 _DEFAULT_ENTRIES = 300_000  # of a file, if the store has no queue file
 

@@ -24,8 +24,6 @@ from gantrymq_store_tools.queue_write import QueueWriter
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
 from gantrymq_store_tools.target_files import new_folder, same_bytes
 
-__all__ = ["RebuildReport", "changed_due_times", "rebuild_index", "rebuild_queues", "sibling_folder"]
-
 
 @attrs.define
 class RebuildReport:

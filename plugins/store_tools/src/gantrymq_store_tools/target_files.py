@@ -12,8 +12,6 @@ from gantrymq.plugin.formats import COMMIT_LOG, QUEUES
 from gantrymq.plugin.world import File, FileReader, Files, FileTree
 from gantrymq_store_files.file_names import file_name, file_start, pieces
 
-__all__ = ["TargetFiles", "copy_file", "new_folder", "refuse_store_folder", "same_bytes"]
-
 _IN_STORES = frozenset({"abort", "checkpoint", "lock", QUEUES})  # beside commitlog
 _MAX_OPEN = 64
 _CHUNK_BYTES = 1024 * 1024

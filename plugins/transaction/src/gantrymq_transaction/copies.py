@@ -32,7 +32,7 @@ _MOST_OPS: Final = 20_000  # op messages that are read for one half message
 _CLOCK_SET_BACK_MS: Final = 10_000  # op messages may seem to be so much older than their half message
 
 
-class TransactionIdentity(NamedTuple):
+class TransactionKey(NamedTuple):
     """Properties shared by all copies of a half message."""
 
     group: str
@@ -41,25 +41,25 @@ class TransactionIdentity(NamedTuple):
     delayed: bool
 
 
-def identity_of(own: Mapping[str, str]) -> TransactionIdentity:
-    """Return the identity of a half message with the properties *own*."""
+def key_of(own: Mapping[str, str]) -> TransactionKey:
+    """Return the key of a half message with the properties *own*."""
     delayed = asks_for_delay(own)
-    return TransactionIdentity(
+    return TransactionKey(
         own.get(props.PRODUCER_GROUP, ""), own.get(props.REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""), delayed
     )
 
 
-async def committed_message(broker: BrokerStorage, identity: TransactionIdentity) -> RecordView | None:
+async def committed_message(broker: BrokerStorage, key: TransactionKey) -> RecordView | None:
     """Return the committed message of a transaction, delayed or visible; None if there is none."""
-    for topic in (identity.topic, *(WAITING if identity.delayed else ())):
-        if found := await _with_key(broker, identity, topic, committed=True):
+    for topic in (key.topic, *(WAITING if key.delayed else ())):
+        if found := await _with_key(broker, key, topic, committed=True):
             return found[0]
     return None
 
 
-async def half_messages(broker: BrokerStorage, identity: TransactionIdentity) -> list[RecordView]:
+async def half_messages(broker: BrokerStorage, key: TransactionKey) -> list[RecordView]:
     """Return the copies of a half message, in queue order."""
-    return sorted(await _with_key(broker, identity, HALF_TOPIC), key=lambda record: record.queue_offset)
+    return sorted(await _with_key(broker, key, HALF_TOPIC), key=lambda record: record.queue_offset)
 
 
 async def has_op(broker: BrokerStorage, half: RecordView, offsets: Sequence[int]) -> bool:
@@ -77,9 +77,9 @@ async def has_op(broker: BrokerStorage, half: RecordView, offsets: Sequence[int]
     return end - start > _MOST_OPS
 
 
-async def given_up(broker: BrokerStorage, identity: TransactionIdentity) -> list[RecordView]:
+async def given_up(broker: BrokerStorage, key: TransactionKey) -> list[RecordView]:
     """Return the messages of a transaction in TRANS_CHECK_MAX_TIME_TOPIC."""
-    return await _with_key(broker, identity, CHECK_MAX_TIME_TOPIC)
+    return await _with_key(broker, key, CHECK_MAX_TIME_TOPIC)
 
 
 async def by_unique_id(
@@ -109,9 +109,9 @@ async def by_unique_id(
 
 
 async def _with_key(
-    broker: BrokerStorage, identity: TransactionIdentity, topic: str, *, committed: bool = False
+    broker: BrokerStorage, key: TransactionKey, topic: str, *, committed: bool = False
 ) -> list[RecordView]:
-    if not identity.unique_id:
+    if not key.unique_id:
         return []
-    found = await by_unique_id(broker, identity.unique_id, topic, committed=committed)
-    return [record for record in found if identity_of(record.properties) == identity]
+    found = await by_unique_id(broker, key.unique_id, topic, committed=committed)
+    return [record for record in found if key_of(record.properties) == key]

@@ -14,24 +14,24 @@ import inspect
 import logging
 from collections.abc import Awaitable, Mapping
 
-from gantrymq.errors import RequestRefused
+from gantrymq.errors import IllegalOperation, RequestRefused
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import RecordView
 from gantrymq.plugin.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.plugin.names import HALF_TOPIC
 from gantrymq_transaction.copies import (
-    TransactionIdentity,
+    TransactionKey,
     committed_message,
     given_up,
     half_messages,
     has_op,
-    identity_of,
+    key_of,
 )
 from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.half_text_reader import HalfTextReader
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import committed, real_queue
-from gantrymq_transaction.rules import ILLEGAL_OPERATION, SYSTEM_ERROR, Decision, judge_decision
+from gantrymq_transaction.rules import SYSTEM_ERROR, Decision, judge_decision
 from gantrymq_transaction.settings import TIMEOUT
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class DecisionHandler:
         self._writer = writer
         self._begin = begin
         self._known = HalfTextReader()
-        self._busy: dict[TransactionIdentity, asyncio.Future[None]] = {}
+        self._busy: dict[TransactionKey, asyncio.Future[None]] = {}
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
         """Commit or roll back; the result is ready when the decision is durable.
@@ -88,14 +88,14 @@ class DecisionHandler:
                 SYSTEM_ERROR, f"the half message at {half.log_offset} does not say which topic and queue it is for"
             )
         decision = Decision(request.decision)
-        identity = identity_of(own)
-        while identity in self._busy:
-            await self._busy[identity]
-        self._busy[identity] = done = asyncio.get_running_loop().create_future()
+        key = key_of(own)
+        while key in self._busy:
+            await self._busy[key]
+        self._busy[key] = done = asyncio.get_running_loop().create_future()
         try:
-            return await self._end_any_copy(half, identity, queue, decision)
+            return await self._end_any_copy(half, key, queue, decision)
         finally:
-            del self._busy[identity]
+            del self._busy[key]
             if not done.done():  # a stopping broker cancels it
                 done.set_result(None)
 
@@ -125,19 +125,19 @@ class DecisionHandler:
             timeout_ms=self._broker.settings.number(TIMEOUT),
         )
         if refusal is not None:
-            raise RequestRefused(refusal.code, refusal.sentence)
+            raise refusal
         return half
 
     async def _end_any_copy(
-        self, half: RecordView, identity: TransactionIdentity, queue: tuple[str, int], decision: Decision
+        self, half: RecordView, key: TransactionKey, queue: tuple[str, int], decision: Decision
     ) -> Outcome:
         """Decide a transaction that may have several half messages, or may be decided already."""
         ledger = self._ledger
         while True:
-            copies = await half_messages(self._broker, identity)
+            copies = await half_messages(self._broker, key)
             offsets = sorted({half.queue_offset, *(copy.queue_offset for copy in copies)})
             before = [offset for offset in offsets if ledger.is_open(offset)]
-            known = await committed_message(self._broker, identity)
+            known = await committed_message(self._broker, key)
             taken = [offset for offset in offsets if ledger.is_taken(offset)]
             undecided = [offset for offset in offsets if ledger.is_open(offset)]
             if taken:
@@ -149,11 +149,10 @@ class DecisionHandler:
                 await self._writer.submit(undecided, None)
             if decision is Decision.COMMIT:
                 return Outcome.COMMITTED
-            raise RequestRefused(
-                ILLEGAL_OPERATION,
+            raise IllegalOperation(
                 f"the transaction of the half message at {half.log_offset} was committed; it cannot be rolled back",
             )
-        if not undecided and not await self._given_up(identity, copies[-1] if copies else half):
+        if not undecided and not await self._given_up(key, copies[-1] if copies else half):
             if decision is Decision.ROLLBACK:
                 return Outcome.ROLLED_BACK
             what = "was rolled back; it cannot be committed"
@@ -162,13 +161,13 @@ class DecisionHandler:
                     "has no decision here and is not waited for any more, as after an acting master gave it to another "
                     "broker; that one asks its producer"
                 )
-            raise RequestRefused(ILLEGAL_OPERATION, f"the transaction of the half message at {half.log_offset} {what}")
+            raise IllegalOperation(f"the transaction of the half message at {half.log_offset} {what}")
         message: StoreMessage | None = None
         if decision is Decision.COMMIT:
             message = committed(half, half.properties, queue)
         await self._writer.submit(undecided or [half.queue_offset], message)
         return _OUTCOMES[decision]
 
-    async def _given_up(self, identity: TransactionIdentity, last: RecordView) -> bool:
+    async def _given_up(self, key: TransactionKey, last: RecordView) -> bool:
         """Return whether the last copy of a half message was given up."""
-        return any(record.log_offset > last.log_offset for record in await given_up(self._broker, identity))
+        return any(record.log_offset > last.log_offset for record in await given_up(self._broker, key))

@@ -224,13 +224,13 @@ class DecisionWriter:
             [as_submitted(message)], skip_interceptors=message.topic in _OWN
         )
         if result.status is not PutStatus.OK:
-            if result.status is PutStatus.MESSAGE_ILLEGAL:
+            if result.status.is_illegal:
                 log.warning(
                     "a message for %s of a transaction, which stays undecided, cannot be stored: %s",
                     message.topic,
                     result.problem,
                 )
-            raise RequestRefused(result.status.value, result.problem or result.status.name)
+            raise result.error()
         return result
 
     def _op(self, group: list[_Submission]) -> StoreMessage:

@@ -25,12 +25,12 @@ from gantrymq.plugin.interfaces import Broker, BrokerEnvironment, BrokerStorage,
 from gantrymq.plugin.model import Principal, TopicConfig
 from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.plugin.world import TimeSlices
-from gantrymq_transaction.copies import committed_message, identity_of
+from gantrymq_transaction.copies import committed_message, key_of
 from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import check_of, given_up, offsets_in_op, real_queue, renewed
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from, read_these
-from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_of, judge_check
+from gantrymq_transaction.rules import CHECK_TIMES, CheckSettings, Verdict, checks_of, judge_check
 from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class HalfChecker:
         ledger.settle_before(bounds.min_offset)
         await self._resolve_uncertain()
         self.save_positions()
-        rules = CheckRules(
+        settings = CheckSettings(
             broker.settings.number(TIMEOUT),
             broker.settings.number(CHECK_MAX),
             retention_hours(broker) * 3600_000,
@@ -114,7 +114,7 @@ class HalfChecker:
                 self._next = 0
                 break
             start = offsets[-1] + 1
-            stopped = await self._check_slice(offsets, now_ms, rules, slices, oldest)
+            stopped = await self._check_slice(offsets, now_ms, settings, slices, oldest)
             left -= len(offsets)
             if stopped:
                 self._next = 0
@@ -153,13 +153,13 @@ class HalfChecker:
     # ----------------------------------------------------------------------------------------------------------------
 
     async def _check_slice(
-        self, offsets: list[int], now_ms: int, rules: CheckRules, slices: TimeSlices, oldest: list[int]
+        self, offsets: list[int], now_ms: int, settings: CheckSettings, slices: TimeSlices, oldest: list[int]
     ) -> bool:
         """Check the messages at *offsets*. Return True if the messages after them are too young to check."""
         moved: list[asyncio.Future[PutResult | None]] = []
         stopped = False
         async for half in self._readable(offsets, slices):
-            verdict = self._judge(half, now_ms, rules)
+            verdict = self._judge(half, now_ms, settings)
             if verdict in (Verdict.WAIT, Verdict.STOP):
                 oldest.append(half.born_timestamp)
             if verdict is Verdict.STOP:
@@ -167,7 +167,7 @@ class HalfChecker:
                 break
             if verdict is not Verdict.WAIT:
                 try:
-                    done = await self._act(half, verdict, rules, oldest)
+                    done = await self._act(half, verdict, settings, oldest)
                 except GantryError as error:
                     self._postpone(half.queue_offset, error)
                 else:
@@ -199,7 +199,7 @@ class HalfChecker:
         if self._postponed <= MOST_LOGGED:
             log.error("the undecided message at queue offset %d stays until the next round: %s", offset, error)
 
-    def _judge(self, half: RecordView, now_ms: int, rules: CheckRules) -> Verdict:
+    def _judge(self, half: RecordView, now_ms: int, settings: CheckSettings) -> Verdict:
         own, ledger = half.properties, self._ledger
         held_up = self._broker.store.bounds(HALF_QUEUE).max_offset - half.queue_offset
         return judge_check(
@@ -209,7 +209,7 @@ class HalfChecker:
             checks=self._checks(half),
             reachable=self._producer(own) is not None and real_queue(own) is not None,
             crowded=held_up > max(SLACK, _CARRY_SHARE * ledger.undecided(half.queue_offset + held_up)),
-            rules=rules,
+            settings=settings,
         )
 
     def _checks(self, half: RecordView) -> int:
@@ -218,11 +218,11 @@ class HalfChecker:
         return checks + self._uncounted.get(offset, -1 if uncertain and checks else 0)
 
     async def _act(
-        self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]
+        self, half: RecordView, verdict: Verdict, settings: CheckSettings, oldest: list[int]
     ) -> asyncio.Future[PutResult | None] | None:
         """Carry out a verdict. Return a future that is done when the result is stored; None if decided meanwhile."""
         offset, ledger = half.queue_offset, self._ledger
-        if verdict is not Verdict.CARRY and await committed_message(self._broker, identity_of(half.properties)):
+        if verdict is not Verdict.CARRY and await committed_message(self._broker, key_of(half.properties)):
             if not ledger.is_open(offset):
                 return None
             return self._submit(half, None, half.properties, ask=False)
@@ -230,7 +230,7 @@ class HalfChecker:
             return None
         own, checks = dict(half.properties), self._checks(half)
         if verdict is Verdict.GIVE_UP:
-            if checks < rules.most_checks:  # too old
+            if checks < settings.most_checks:  # too old
                 own[CHECK_TIMES] = str(checks + 1)
             log.warning(
                 "the transaction %s of producer group %s was not decided after %d checks; it is moved to "

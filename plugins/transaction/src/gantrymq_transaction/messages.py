@@ -188,6 +188,14 @@ def check_of(
         reconsume_times=half.reconsume_times,
         prepared_offset=half.prepared_offset,
     )
-    unique_id = own.get(props.UNIQ_KEY, "")
-    place = offset_id(host, copy.log_offset)
-    return TransactionCheck(HALF_TOPIC, copy.queue_offset, copy.log_offset, unique_id, place, broker_name, shown)
+    return TransactionCheck(
+        topic=queue[0],
+        producer_group=own.get(props.PRODUCER_GROUP, ""),
+        half_topic=HALF_TOPIC,
+        half_queue_offset=copy.queue_offset,
+        half_log_offset=copy.log_offset,
+        transaction_id=own.get(props.UNIQ_KEY, ""),
+        offset_id=offset_id(host, copy.log_offset),
+        broker_name=broker_name,
+        record=shown,
+    )

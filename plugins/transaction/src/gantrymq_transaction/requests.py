@@ -22,7 +22,7 @@ from gantrymq.plugin.interfaces import PutStatus
 from gantrymq.plugin.model import Action, parse_offset_id
 from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, object_body_of, response_to, serves
-from gantrymq_transaction.copies import committed_message, identity_of
+from gantrymq_transaction.copies import committed_message, key_of
 from gantrymq_transaction.half_checker import retention_hours
 from gantrymq_transaction.listing import TransactionQuery, details, page
 from gantrymq_transaction.messages import real_queue, resumed
@@ -64,7 +64,7 @@ class TransactionRequests:
                 f"{header.msg_id} is no message of {CHECK_MAX_TIME_TOPIC}; gantrymq transactions list --given-up lists "
                 "them",
             )
-        if await committed_message(broker, identity_of(record.properties)) is not None:
+        if await committed_message(broker, key_of(record.properties)) is not None:
             raise RequestRefused(
                 SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; there is nothing to check"
             )
@@ -77,7 +77,7 @@ class TransactionRequests:
             )
         (result,) = await broker.messages.put_all([resumed(record)], skip_interceptors=True)
         if result.status is not PutStatus.OK:
-            raise RequestRefused(result.status.value, result.problem)
+            raise result.error()
         return response_to(request)
 
     @serves(_LIST_TRANSACTIONS, action=Action.GET)

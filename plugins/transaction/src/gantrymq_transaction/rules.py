@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from gantrymq.errors import IllegalOperation, RequestError, RequestRefused
 from gantrymq.plugin import properties as props
 
 IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
@@ -25,7 +26,6 @@ CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 
 SYSTEM_ERROR: Final = 1
 SYSTEM_BUSY: Final = 2
-ILLEGAL_OPERATION: Final = 604
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
@@ -48,19 +48,12 @@ class Verdict(enum.Enum):
     CARRY = enum.auto()  # copy it to the end of the queue without counting a check, so that the position can move
 
 
-class CheckRules(NamedTuple):
+class CheckSettings(NamedTuple):
     """Settings of a check round."""
 
     timeout_ms: int
     most_checks: int
     keep_ms: int  # age at which a message is given up, because its record is deleted from the log
-
-
-class Refusal(NamedTuple):
-    """Why a decision is refused."""
-
-    code: int
-    sentence: str
 
 
 def _whole(text: str | None) -> int | None:
@@ -106,7 +99,7 @@ def judge_decision(
     from_check: bool,
     age_ms: int,
     timeout_ms: int,
-) -> Refusal | None:
+) -> RequestError | None:
     """Return why a producer's decision is refused, None if it is accepted.
 
     Args:
@@ -120,20 +113,19 @@ def judge_decision(
     """
     immunity = own.get(IMMUNITY)
     if immunity and not from_check and age_ms > max((_whole(immunity) or 0) * 1000, timeout_ms):
-        return Refusal(
-            ILLEGAL_OPERATION,
+        return IllegalOperation(
             f"the half message at {stored_at[1]} is {age_ms} ms old and was to be decided in {immunity} s "
             f"({IMMUNITY}); its producer is checked instead",
         )
     owner = own.get(props.PRODUCER_GROUP)
     if owner != group:
-        return Refusal(
+        return RequestRefused(
             SYSTEM_ERROR,
             f"the half message at {stored_at[1]} belongs to producer group {owner}, not to {group}; only its own group "
             "can decide it",
         )
     if stored_at != named:
-        return Refusal(
+        return RequestRefused(
             SYSTEM_ERROR,
             f"the half message at log offset {stored_at[1]} has queue offset {stored_at[0]}, not {named[0]} "
             "(tranStateTableOffset); return the offsets from the response to its send",
@@ -149,7 +141,7 @@ def judge_check(
     checks: int,
     reachable: bool,
     crowded: bool,
-    rules: CheckRules,
+    settings: CheckSettings,
 ) -> Verdict:
     """Return what a round that began at *now_ms* does with an undecided message.
 
@@ -160,12 +152,12 @@ def judge_check(
         checks: number of checks that were sent.
         reachable: whether a producer of its group is connected.
         crowded: whether it holds back the position of many settled messages.
-        rules: the settings.
+        settings: of the check round.
     """
     age_ms = now_ms - born_ms
-    if checks >= rules.most_checks or age_ms > rules.keep_ms:
+    if checks >= settings.most_checks or age_ms > settings.keep_ms:
         return Verdict.GIVE_UP
-    if 0 <= age_ms <= immunity_ms_of(own, rules.timeout_ms):
+    if 0 <= age_ms <= immunity_ms_of(own, settings.timeout_ms):
         if own.get(IMMUNITY) is None:
             return Verdict.STOP
         return Verdict.CARRY if crowded else Verdict.WAIT

@@ -9,11 +9,13 @@ Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageService
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
+import attrs
+
 from gantrymq.errors import RequestNotSupported, ServiceNotAvailable
-from gantrymq.plugin.interfaces import Broker, EndTransaction, Outcome, StoreMessage
+from gantrymq.plugin.interfaces import Broker, BrokerCluster, EndTransaction, MetricFamily, Outcome, StoreMessage
 from gantrymq.plugin.model import Role
 from gantrymq.plugin.names import HALF_TOPIC
 from gantrymq.plugin.sys_flag import TRANSACTION_MASK
@@ -28,9 +30,16 @@ from gantrymq_transaction.messages import offsets_in_op
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from
 from gantrymq_transaction.rules import next_check_ms
 from gantrymq_transaction.settings import TIMEOUT
-from gantrymq_transaction.undecided_stats import UndecidedStats, register_transaction_metrics
 
 log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class UndecidedStats:
+    """Number and age of undecided transactions."""
+
+    count: int
+    oldest_born_ms: int | None  # as of the last check round; None if it left none
 
 
 class _Running(NamedTuple):
@@ -84,7 +93,7 @@ class RocketTransactions:
             HalfEscape(broker, ledger) if broker.role.current is Role.ACTING_MASTER else None,
         )
         self._last_round_ms = broker.world.clock.now_ms()
-        register_transaction_metrics(broker, self.undecided)
+        _register_metrics(broker, self.undecided)
         waiting = ledger.undecided(half.max_offset)
         if waiting:
             log.info("%d transactions are undecided; their producers will be checked", waiting)
@@ -159,3 +168,20 @@ class RocketTransactions:
                 "this broker's transactions are served by another plugin, or it is a replica, or it starts or stops"
             )
         return self._running
+
+
+def _register_metrics(broker: BrokerCluster, undecided: Callable[[], UndecidedStats]) -> None:
+    """Register the metrics with the broker."""
+
+    def count() -> MetricFamily:
+        text = "Undecided half messages."
+        return MetricFamily("gantrymq_transactions_undecided", text, (), {(): undecided().count})
+
+    def oldest() -> MetricFamily:
+        born_ms = undecided().oldest_born_ms
+        age_s = 0.0 if born_ms is None else max(0.0, (broker.world.clock.now_ms() - born_ms) / 1000)
+        text = "Age of the oldest transaction that the last check left undecided."
+        return MetricFamily("gantrymq_transactions_oldest_seconds", text, (), {(): age_s})
+
+    broker.metrics.register(count)
+    broker.metrics.register(oldest)

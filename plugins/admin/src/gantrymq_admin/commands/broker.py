@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
 
 import click
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import CLEANINGS
 from gantrymq.errors import ClientError, ConfigError
-from gantrymq.plugin.commands import CommandGroup, print_json, print_table, say
+from gantrymq.plugin.commands import CommandGroup, print_json, say
 from gantrymq.plugin.settings import nearest
+from gantrymq_admin.commands.lists import Columns, print_records
 from gantrymq_admin.commands.options import admin_command, brokers_of, where_options
 
 
@@ -38,6 +41,7 @@ async def clean(admin: Admin, what: Sequence[str], cluster: str | None, broker: 
         click.echo(f"{address}: {each}: {said or 'done'}")
 
 
+_SETTING_COLUMNS: Final[Columns] = (("Setting", itemgetter(0)), ("Value", itemgetter(1)))
 SettingsOf = Sequence[tuple[str, dict[str, str]]]
 """Addresses of servers, with the settings of each."""
 
@@ -70,7 +74,7 @@ def show_settings(found: SettingsOf, output: str, kind: str) -> None:
         return
     for address, settings in found:
         say(address)
-        print_table(["Setting", "Value"], settings.items())
+        print_records(settings.items(), _SETTING_COLUMNS)
 
 
 @click.group(cls=CommandGroup)

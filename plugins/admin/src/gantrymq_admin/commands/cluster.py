@@ -17,7 +17,7 @@ from gantrymq.client import Admin
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.plugin.commands import CommandGroup, local_time, print_json
 from gantrymq.plugin.real_world import RealClock
-from gantrymq_admin.brokers import rates, whole
+from gantrymq_admin.brokers import runtime_figures
 from gantrymq_admin.commands.cluster_definitions import export, import_
 from gantrymq_admin.commands.cluster_masters import demote, explain, forget, handover, promote
 from gantrymq_admin.commands.cluster_plan import plan
@@ -86,14 +86,10 @@ _COLUMNS: Final[Columns] = (
 )
 
 
-_COUNTS = {
-    "commitLogMinOffset": "log_min_offset",
-    "commitLogMaxOffset": "log_max_offset",
-    "dispatchBehindBytes": "dispatch_behind_bytes",
-    "msgPutTotalTodayNow": "put_total",
-    "msgGetTotalTodayNow": "got_total",
-    "bootTimestamp": "started_ms",
-}
+_FIGURES: Final = (
+    *("version", "in_per_s", "out_per_s", "log_min_offset", "log_max_offset"),
+    *("dispatch_behind_bytes", "put_total", "got_total", "started_ms"),
+)
 
 
 def _log_bytes(broker: Mapping[str, Any]) -> object:
@@ -168,14 +164,7 @@ async def _broker(admin: Admin, name: str, broker_id: int, address: str) -> dict
         "problem": None,
     }
     try:
-        figures = await admin.runtime_info(address)
+        figures = runtime_figures(await admin.runtime_info(address))
     except GantryError as problem:
         return {**shown, "problem": str(problem)}
-    in_per_s, out_per_s = (None if each is None else round(each, 2) for each in rates(figures))
-    return {
-        **shown,
-        "version": figures.get("brokerVersionDesc"),
-        "in_per_s": in_per_s,
-        "out_per_s": out_per_s,
-        **{ours: whole(figures.get(theirs)) for theirs, ours in _COUNTS.items()},
-    }
+    return {**shown, **{name: getattr(figures, name) for name in _FIGURES}}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import secrets
 import tempfile
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -13,15 +15,23 @@ from typing import Any, Final
 import click
 
 from gantrymq.errors import ConfigError
-from gantrymq.plugin.commands import FilledPath, output_option, print_json, print_table, warn
+from gantrymq.plugin.commands import FilledPath, output_option, print_json, warn
+from gantrymq.plugin.network import INNER_CREDENTIALS, inner_credentials
 from gantrymq.plugin.real_world import RealFiles
+from gantrymq.plugin.settings import Settings
 from gantrymq.plugin.world import FileTree
+from gantrymq_admin.commands.lists import Columns, print_records
 from gantrymq_admin.planning.checking import notes, problems
 from gantrymq_admin.planning.description import EXAMPLE, Description, parse
 from gantrymq_admin.planning.placing import Server, name_server_list, place
 
 _COMMANDS: Final = "commands.txt"
 _PROBLEMS_SHOWN: Final = 10
+_PRIVATE: Final = 0o600  # permission bits of files with the account of the servers
+_OTHERS: Final = 0o007
+_COLUMNS: Final[Columns] = (
+    *("machine", ("Server", lambda server: server["kind"].replace("_", " ")), "name", "address", "metrics", "file"),
+)
 
 
 def _show_example(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -66,7 +76,8 @@ def plan(ctx: click.Context, source: Path, target: Path, force: bool, dry_run: b
         description = parse(files.read(source), str(source))
     except OSError as problem:
         raise ConfigError(f"{source} cannot be read: {problem.strerror or problem}") from None
-    servers = place(description)
+    account = _account(files, source.parent / description.access, write=not dry_run) if description.access else ""
+    servers = place(description, account)
     _check(problems(description, servers), str(source))
     if description.slaves and find_spec("gantrymq_replication") is None:
         raise ConfigError(f"{source}: slaves need the plugin gantrymq-replication, which is not installed")
@@ -74,13 +85,15 @@ def plan(ctx: click.Context, source: Path, target: Path, force: bool, dry_run: b
     if not dry_run:
         if not force and files.stat(target) is not None and files.list(target):
             raise ConfigError(f"{target} is not empty; --force writes into it, -o selects another folder")
-        _write(files, target, servers, source)
+        _write(files, target, servers, source, _PRIVATE if account else None)
     for note in told:
         warn(note)
     if output == "json":
         print_json(_document(description, servers, target, told, dry_run))
-    else:
-        _show(description, servers, target, dry_run)
+        return
+    print_records(_records(servers, target), _COLUMNS)
+    if not dry_run:
+        _show_steps(description, servers)
 
 
 def _check(found: Iterable[str], source: str) -> None:
@@ -104,7 +117,7 @@ def _notes_on_settings(ctx: click.Context, servers: Sequence[Server], source: Pa
         for server in servers:
             path = Path(folder, server.machine, server.file)
             RealFiles().make_dirs(path.parent)
-            RealFiles().replace(path, server.text(source.name).encode())
+            RealFiles().replace(path, server.text(source.name).encode(), mode=_PRIVATE)
             kind = "broker" if server.broker else "nameserver"
             errors = io.StringIO()
             try:
@@ -117,11 +130,37 @@ def _notes_on_settings(ctx: click.Context, servers: Sequence[Server], source: Pa
     return list(dict.fromkeys(told))
 
 
-def _write(files: FileTree, target: Path, servers: Sequence[Server], source: Path) -> None:
+def _account(files: FileTree, path: Path, *, write: bool) -> str:
+    """Return the account in a file, which is created with a random secret if it is missing.
+
+    Raises:
+        ConfigError: it cannot be read or written, is accessible to other users, or has no account.
+    """
+    try:
+        status = files.stat(path)
+        if status is None:
+            made = json.dumps({"accessKey": "inner", "secretKey": secrets.token_hex(24)})
+            if write:
+                files.replace(path, f"{made}\n".encode(), mode=_PRIVATE)
+            return made
+        if status.mode & _OTHERS:
+            raise ConfigError(
+                f"{path} has a secret, and other users of this machine may read or change it; run: chmod o= {path}"
+            )
+        text = files.read(path).decode(errors="replace")
+    except OSError as problem:
+        raise ConfigError(f"{path} cannot be used: {problem.strerror or problem}") from None
+    settings = Settings([INNER_CREDENTIALS])
+    settings.set(INNER_CREDENTIALS.key, " ".join(text.split()), str(path))
+    inner_credentials(settings)
+    return settings.text(INNER_CREDENTIALS.key)
+
+
+def _write(files: FileTree, target: Path, servers: Sequence[Server], source: Path, mode: int | None) -> None:
     try:
         for server in servers:
             files.make_dirs(target / server.machine)
-            files.replace(target / server.machine / server.file, server.text(source.name).encode())
+            files.replace(target / server.machine / server.file, server.text(source.name).encode(), mode=mode)
         for machine in dict.fromkeys(server.machine for server in servers):
             commands = [server.command for server in servers if server.machine == machine]
             files.replace(target / machine / _COMMANDS, "".join(f"{command}\n" for command in commands).encode())
@@ -136,33 +175,27 @@ def _document(
         "cluster": description.cluster,
         "namesrv": name_server_list(description),
         "directory": None if dry_run else str(target),
-        "servers": [
-            {
-                "machine": server.machine,
-                "kind": server.kind.replace(" ", "_"),
-                "name": server.broker or None,
-                "address": server.address,
-                "metrics": server.metrics or None,
-                "file": str(target / server.machine / server.file),
-                "command": server.command,
-            }
-            for server in servers
-        ],
+        "servers": _records(servers, target),
         "notes": list(told),
     }
 
 
-def _show(description: Description, servers: Sequence[Server], target: Path, dry_run: bool) -> None:
-    rows = [
-        (
-            *(server.machine, server.kind, server.broker or "-", server.address, server.metrics or "-"),
-            str(target / server.machine / server.file),
-        )
+def _records(servers: Sequence[Server], target: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "machine": server.machine,
+            "kind": server.kind.replace(" ", "_"),
+            "name": server.broker or None,
+            "address": server.address,
+            "metrics": server.metrics or None,
+            "file": str(target / server.machine / server.file),
+            "command": server.command,
+        }
         for server in servers
     ]
-    print_table(("Machine", "Server", "Name", "Address", "Metrics", "File"), rows)
-    if dry_run:
-        return
+
+
+def _show_steps(description: Description, servers: Sequence[Server]) -> None:
     click.echo(f"Copy each machine's folder to its {description.config}, then start in this order:")
     for server in servers:
         click.echo(f"  {server.machine}: {server.command}")

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any, Final
 
 import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, InvalidParameter, QueryNotFound
+from gantrymq.client.admin import RequestNotServed
+from gantrymq.errors import (
+    BrokerRefused,
+    ConsumerNotOnline,
+    GroupNotExist,
+    InvalidParameter,
+    NoPermission,
+    QueryNotFound,
+)
 from gantrymq.plugin import names
 from gantrymq.plugin.commands import CommandGroup, print_json, say
 from gantrymq.plugin.model import GroupConfig
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.commands.group_dlq import dlq
 from gantrymq_admin.commands.group_reset import clone, reset
-from gantrymq_admin.commands.lists import Columns, by_options, list_groups_by, print_records, seconds
+from gantrymq_admin.commands.lists import Columns, by_options, list_by, print_records, seconds
 from gantrymq_admin.commands.options import (
     admin_command,
+    attribute_in,
+    attribute_options,
     brokers_of,
     group_named,
     readable_brokers,
@@ -26,14 +38,31 @@ from gantrymq_admin.commands.options import (
     where_options,
 )
 from gantrymq_admin.explanations import GroupExplanation, explain_group, without_topics_of_others
-from gantrymq_admin.progress import GroupQueue, delete_offsets, queues_of_group
-from gantrymq_admin.summaries import GroupOrder
+from gantrymq_admin.progress import GroupQueue, delete_offsets, members_of, queues_of_group, totals_of
+from gantrymq_admin.summaries import (
+    MAX_ROWS,
+    ConnectionSummaries,
+    GroupOrder,
+    GroupSummaries,
+    summary_page,
+    version_name,
+)
 
 _LIST_COLUMNS: Final[Columns] = (
     *("group", "clients", ("May consume", lambda group: "yes" if group["consume_enable"] else "no")),
     *(("Retries", "retry_max_times"), ("Brokers", lambda group: len(group["brokers"]))),
 )
-_CLIENT_COLUMNS: Final[Columns] = ("broker", ("Client", "client_id"), "address", "language", "version")
+_CLIENT_COLUMNS: Final[Columns] = (
+    *(
+        "broker",
+        ("Client", "client_id"),
+        "address",
+        ("Protocol", lambda client: client["protocol"] or None),
+        "language",
+    ),
+    ("Version", lambda client: version_name(client["version"])),
+)
+_SUBSCRIPTION_COLUMNS: Final = ("topic", "expression", "type")
 _PROGRESS_COLUMNS: Final[Columns] = (
     *("topic", "broker", "queue", "max_offset", "committed", "behind"),
     *(("Late", seconds("late_ms")), "pulled"),
@@ -68,7 +97,7 @@ async def list_groups(
     """
     addresses = (await readable_brokers(admin, cluster, broker)).addresses
     if order is not None:
-        await list_groups_by(admin, addresses, order, contains, most, everything, output)
+        await list_by(admin, addresses, GroupSummaries, order, contains, most, everything, output)
         return
     found = await _list(admin, addresses, everything)
     if output == "json":
@@ -87,6 +116,7 @@ async def list_groups(
 @click.option("--orderly", is_flag=True, help="Keep the order of messages when they are retried.")
 @click.option("-q", "--retry-queues", type=click.IntRange(0, 65535), default=1, show_default=True, metavar="N")
 @click.option("-r", "--retry-times", type=click.IntRange(-1, None), default=16, show_default=True, metavar="N")
+@attribute_options
 @admin_command
 async def create(
     admin: Admin,
@@ -98,6 +128,7 @@ async def create(
     orderly: bool,
     retry_queues: int,
     retry_times: int,
+    attributes: tuple[str, ...],
     output: str,
 ) -> None:
     """Create a group, or change one, at the masters of a cluster or at one broker."""
@@ -108,6 +139,7 @@ async def create(
         consume_message_orderly=orderly,
         retry_queues=retry_queues,
         retry_max_times=retry_times,
+        attributes=dict(map(attribute_in, attributes)),
     )
     brokers = await brokers_of(admin, cluster, broker)
     for address in brokers:
@@ -171,7 +203,7 @@ async def delete_topic_offsets(
         with served_by("gantrymq-diagnosis", address, "does not delete offsets of one topic"):
             deleted[address] = list(await delete_offsets(admin, address, name, topic))
     if not any(deleted.values()):
-        raise QueryNotFound(f"group {name} has no offsets on topic {topic}; see: gantrymq group progress {name}")
+        raise QueryNotFound(f"group {name} has no offsets on topic {topic}; see: gantrymq group progress {quote(name)}")
     if output == "json":
         print_json({"group": name, "topic": topic, "brokers": deleted})
         return
@@ -184,13 +216,31 @@ async def delete_topic_offsets(
 @admin_command
 async def clients(admin: Admin, name: str, cluster: str | None, broker: str | None, output: str) -> None:
     """Show the online clients of a group and their subscriptions."""
-    found = await _clients(admin, (await readable_brokers(admin, cluster, broker)).addresses, name)
+    addresses = (await readable_brokers(admin, cluster, broker)).addresses
+    found = members_of({address: await admin.consumer_connections(address, name) for address in addresses})
+    joined = {(address, client.address) for address, client in found.clients}
+    refused = [
+        each
+        for each in await _refused_clients(admin, addresses, name)
+        if (each["broker"], each["address"]) not in joined  # the list of connections may be some seconds old
+    ]
+    if not found.clients and not refused:
+        raise ConsumerNotOnline(f"no member of group {name} is online")
+    listed = [{"broker": address, **attrs.asdict(client)} for address, client in found.clients]
+    subscriptions = [
+        {column: getattr(each, column) for column in _SUBSCRIPTION_COLUMNS} for each in found.subscriptions
+    ]
+    consuming = {column: getattr(found, column) for column in ("consume_type", "message_model", "consume_from_where")}
     if output == "json":
-        print_json(found)
+        print_json({"group": name, "clients": listed, "subscriptions": subscriptions, **consuming, "refused": refused})
         return
-    print_records(found["clients"], _CLIENT_COLUMNS)
-    print_records(found["subscriptions"], ("topic", "expression", "type"))
-    click.echo(f"{found['consume_type']}, {found['message_model']}, {found['consume_from_where']}")
+    if listed:
+        print_records(listed, _CLIENT_COLUMNS)
+        print_records(subscriptions, _SUBSCRIPTION_COLUMNS)
+        click.echo(", ".join(consuming.values()))
+    for each in refused:
+        user = f" of user {each['user']}" if each["user"] else ""
+        click.echo(f"{each['client_id']}{user} at {each['address']} is refused by {each['broker']}: {each['reason']}")
 
 
 @click.command()
@@ -205,23 +255,21 @@ async def progress(
     asked = await readable_brokers(admin, cluster, broker)
     found = await _progress(admin, asked.addresses, name)
     queues = [queue for queue in found if topic is None or queue.topic == topic]
-    unknown = any(queue.behind is None for queue in queues)
-    behind = sum(queue.behind or 0 for queue in queues) if queues and not unknown else None
-    deleted = sum(queue.deleted or 0 for queue in queues)
-    all_deleted = all(queue.behind == 0 or queue.deleted is not None for queue in queues)
+    totals = totals_of(queues)
+    deleted = totals.deleted
     if output == "json":
-        shown = {"behind": behind, "deleted": deleted if all_deleted else None}
+        shown = {"behind": totals.behind if queues else None, "deleted": deleted if totals.deleted_known else None}
         print_json({"group": name, **shown, "queues": list(map(attrs.asdict, queues)), **asked.to_json()})
         return
     print_records(queues, _PROGRESS_COLUMNS)
     if deleted:
-        at_least = "" if all_deleted else "at least "
+        at_least = "" if totals.deleted_known else "at least "
         was, them = ("message was", "it") if deleted == 1 else ("messages were", "them")
         click.echo(f"{at_least}{deleted} {was} deleted before {name} read {them}")
-    if unknown:
+    if totals.behind is None:
         click.echo(f"the members of {name} broadcast and keep their offsets, so its lag is not known")
     elif queues:
-        click.echo(f"{name} is {'at least ' if asked.left_out else ''}{behind} messages behind")
+        click.echo(f"{name} is {'at least ' if asked.left_out else ''}{totals.behind} messages behind")
     elif found:
         say(f"{name} does not read topic {topic}; it reads {', '.join({queue.topic: 0 for queue in found})}")
     else:
@@ -229,6 +277,22 @@ async def progress(
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------
+
+
+async def _refused_clients(admin: Admin, addresses: Sequence[str], group: str) -> list[dict[str, str]]:
+    """Return the connected clients whose last heartbeat for a group was refused, as brokers of GantryMQ report them.
+
+    Brokers that do not serve the list, or not to this user, report none.
+    """
+    found = []
+    for address in addresses:
+        with contextlib.suppress(RequestNotServed, NoPermission):
+            page = await summary_page(admin, address, ConnectionSummaries, contains=group, most=MAX_ROWS)
+            for each in page.connections:
+                if each.refused and group in each.refused_groups:
+                    names_of = {"client_id": each.client_id, "address": each.address, "user": each.user}
+                    found.append({"broker": address, **names_of, "reason": each.refused})
+    return found
 
 
 async def _list(admin: Admin, addresses: Sequence[str], everything: bool) -> list[dict[str, Any]]:
@@ -252,24 +316,6 @@ async def _list(admin: Admin, addresses: Sequence[str], everything: bool) -> lis
             shown["clients"] = max(shown["clients"], len(online.clients) if online is not None else 0)
             shown["brokers"].append(address)
     return [found[name] for name in sorted(found)]
-
-
-async def _clients(admin: Admin, addresses: Sequence[str], name: str) -> dict[str, Any]:
-    shown: dict[str, Any] = {"group": name, "clients": [], "subscriptions": []}
-    for address in addresses:
-        found = await admin.consumer_connections(address, name)
-        if found is None:
-            continue
-        shown["clients"] += [{"broker": address, **attrs.asdict(client)} for client in found.clients]
-        shown["subscriptions"] = [
-            {"topic": each.topic, "expression": each.expression, "type": each.type} for each in found.subscriptions
-        ]
-        shown["consume_type"] = found.consume_type
-        shown["message_model"] = found.message_model
-        shown["consume_from_where"] = found.consume_from_where
-    if not shown["clients"]:
-        raise ConsumerNotOnline(f"no member of group {name} is online")
-    return shown
 
 
 async def _progress(admin: Admin, addresses: Sequence[str], name: str) -> list[GroupQueue]:

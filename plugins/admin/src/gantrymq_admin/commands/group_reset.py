@@ -7,6 +7,7 @@ number of messages: its entries alone would be two terabytes.
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 import attrs
@@ -88,7 +89,7 @@ async def reset(
     try:
         done = await admin.reset_offsets(group, topic, target, queue_id=queue, dry_run=dry_run)
     except QueueUnknown as problem:
-        raise QueueUnknown(f"{problem}; see: gantrymq topic status -t {topic}") from problem
+        raise QueueUnknown(f"{problem}; see: gantrymq topic status -t {quote(topic)}") from problem
     _show({"group": group, "topic": topic, "to": target.text, **_document(done, group)}, output)
 
 
@@ -121,7 +122,7 @@ async def _clone(admin: Admin, source: str, group: str, topic: str | None, dry_r
     try:
         done = await admin.clone_offsets(source, group, topic, dry_run=dry_run)
     except NothingCommitted as problem:
-        advice = "" if topic else f"; see: gantrymq group progress -g {source}"
+        advice = "" if topic else f"; see: gantrymq group progress -g {quote(source)}"
         raise NothingCommitted(f"{problem}{advice}") from problem
     for each in done:
         if each.attributes_left_out:

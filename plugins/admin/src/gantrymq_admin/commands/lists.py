@@ -5,8 +5,7 @@ Commands show some values of a record as a table; scripts get all as JSON.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 import attrs
@@ -15,7 +14,7 @@ import click
 from gantrymq.client import Admin
 from gantrymq.plugin.commands import local_time, print_json, print_table, say
 from gantrymq_admin.commands.options import served_by
-from gantrymq_admin.summaries import MAX_ROWS, GroupOrder, TopicOrder, group_summaries, topic_summaries
+from gantrymq_admin.summaries import MAX_ROWS, GroupSummaries, Order, Summaries, TopicSummaries, summary_page
 
 Read: TypeAlias = "str | Callable[[Any], object]"
 Columns: TypeAlias = "Sequence[str | tuple[str, Read]]"
@@ -77,16 +76,18 @@ def _value(record: Any, name: str) -> Any:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-_GROUP_COLUMNS: Final[Columns] = (
-    *("group", "broker", "members", "model", "behind", ("Late", seconds("late_ms"))),
-    *(("Retries", lambda group: group["retry_behind"] + group["retry_waiting"]), "dead_letters"),
-    ("Out/s", "consumed_per_s"),
-)
-_TOPIC_COLUMNS: Final[Columns] = (
-    *("topic", "broker", ("Queues", lambda topic: max(topic["read_queues"], topic["write_queues"]))),
-    *(("Messages", "kept"), ("In/s", "put_per_s"), ("Out/s", "got_per_s"), "groups"),
-    ("Newest", local_times("newest_ms")),
-)
+_LIST_COLUMNS: Final[Mapping[type[Summaries], Columns]] = {
+    GroupSummaries: (
+        *("group", "broker", "members", "model", "behind", ("Late", seconds("late_ms"))),
+        *(("Retries", lambda group: group["retry_behind"] + group["retry_waiting"]), "dead_letters"),
+        ("Out/s", "consumed_per_s"),
+    ),
+    TopicSummaries: (
+        *("topic", "broker", ("Queues", lambda topic: max(topic["read_queues"], topic["write_queues"]))),
+        *(("Messages", "kept"), ("In/s", "put_per_s"), ("Out/s", "got_per_s"), "groups"),
+        ("Newest", local_times("newest_ms")),
+    ),
+}
 
 
 def by_options(order: Any, what: str) -> Callable[[Command], Command]:
@@ -110,33 +111,28 @@ def by_options(order: Any, what: str) -> Callable[[Command], Command]:
     return add
 
 
-async def list_groups_by(
-    admin: Admin, addresses: Sequence[str], order: GroupOrder, contains: str, most: int, system: bool, output: str
+async def list_by(
+    admin: Admin,
+    addresses: Sequence[str],
+    kind: type[Summaries],
+    order: Order,
+    contains: str,
+    most: int,
+    system: bool,
+    output: str,
 ) -> None:
-    """Print the groups of each broker with their lag."""
-    ask = partial(group_summaries, admin, order=order, contains=contains, most=most, system=system)
-    await _list_by(addresses, ask, "groups", _GROUP_COLUMNS, output)
-
-
-async def list_topics_by(
-    admin: Admin, addresses: Sequence[str], order: TopicOrder, contains: str, most: int, system: bool, output: str
-) -> None:
-    """Print the topics of each broker with their messages and rates."""
-    ask = partial(topic_summaries, admin, order=order, contains=contains, most=most, system=system)
-    await _list_by(addresses, ask, "topics", _TOPIC_COLUMNS, output)
-
-
-async def _list_by(
-    addresses: Sequence[str], ask: Callable[[str], Awaitable[Any]], what: str, columns: Columns, output: str
-) -> None:
+    """Print the groups of each broker with their lag, or its topics with their messages and rates."""
+    what = kind.member
     pages: list[dict[str, Any]] = []
     for address in addresses:
         with served_by("gantrymq-diagnosis", address, "does not sort its lists", "leave out --by"):
-            pages.append({"address": address, **attrs.asdict(await ask(address))})
+            page = await summary_page(admin, address, kind, order=order, contains=contains, most=most, system=system)
+            pages.append({"address": address, **attrs.asdict(page)})
     if output == "json":
         print_json({"brokers": pages})
         return
-    print_records([{**each, "broker": page["broker"]} for page in pages for each in page[what]], columns)
-    for page in pages:
-        if more := page["total"] - len(page[what]):
-            say(f"{page['broker']} has {more} more such {what}; show more with --max")
+    rows = [{**row, "broker": each["broker"]} for each in pages for row in each[what]]
+    print_records(rows, _LIST_COLUMNS[kind])
+    for each in pages:
+        if more := each["total"] - len(each[what]):
+            say(f"{each['broker']} has {more} more such {what}; show more with --max")

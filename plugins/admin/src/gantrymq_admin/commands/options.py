@@ -250,3 +250,19 @@ def served_by(distribution: str, address: str, missing: str, advice: str = "") -
             f"{install_command(distribution)} beside it{advice and f', or {advice}'}"
         )
         raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, sentence) from problem
+
+
+attribute_options = click.option(
+    "-a", "--attribute", "attributes", multiple=True, metavar="+NAME=VALUE|-NAME", help="Set or take away."
+)
+"""Changes of the attributes of a topic or group; `attribute_in` reads each."""
+
+
+def attribute_in(text: str) -> tuple[str, str]:
+    """Return sign and name, and value, of an option from `attribute_options`; the value of -NAME is empty."""
+    name, mark, value = text.partition("=")
+    if text.startswith("+") and mark and value and "," not in value:
+        return name, value
+    if text.startswith("-") and not mark and len(text) > 1:
+        return name, ""
+    raise click.BadParameter(f"{text!r} is neither +NAME=VALUE nor -NAME", param_hint="-a")

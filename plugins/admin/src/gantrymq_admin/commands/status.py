@@ -15,7 +15,7 @@ from gantrymq.client.admin import AnswerUnreadable, NotANameServer
 from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError, HandshakeFailed
 from gantrymq.plugin.client import BrokerAddresses, ClusterInfo
 from gantrymq.plugin.commands import print_json, print_table, say
-from gantrymq_admin.brokers import rates, today
+from gantrymq_admin.brokers import runtime_figures
 from gantrymq_admin.commands.lists import BROKER_COLUMNS, Columns, print_records, unless_silent
 from gantrymq_admin.commands.options import admin_command
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
@@ -26,6 +26,7 @@ _SERVER_COLUMNS: Final[Columns] = (
     ("Answers", lambda server: "yes" if server["reachable"] else f"no: {server['problem']}"),
     "topics",
 )
+_FIGURES: Final = ("version", "active", "in_per_s", "out_per_s", "in_today", "out_today")
 _BROKER_COLUMNS: Final[Columns] = (
     *BROKER_COLUMNS,
     *(("In today", unless_silent("in_today")), ("Out today", unless_silent("out_today"))),
@@ -143,23 +144,17 @@ async def _look_at_server(admin: Admin, server: str) -> tuple[dict[str, Any], Cl
 async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, broker_id: int) -> dict[str, Any]:
     shown: dict[str, Any] = {"cluster": broker.cluster, "broker": broker.name, "id": broker_id, "address": address}
     try:
-        figures, of_plugins = await admin.runtime_info(address), await _figures(admin, address)
+        info, of_plugins = await admin.runtime_info(address), await _figures(admin, address)
     except GantryError as problem:
         return {**shown, "reachable": False, "problem": str(problem)}
-    in_per_s, out_per_s = (None if each is None else round(each, 2) for each in rates(figures))
-    in_today, out_today = today(figures)
+    figures = runtime_figures(info)
     return {
         **shown,
         "reachable": True,
         "problem": None,
-        "version": figures.get("brokerVersionDesc"),
-        "active": figures["brokerActive"] == "true" if "brokerActive" in figures else None,  # 4.9 does not say
-        "in_per_s": in_per_s,
-        "out_per_s": out_per_s,
-        "in_today": in_today,
-        "out_today": out_today,
+        **{name: getattr(figures, name) for name in _FIGURES},
         "figures": of_plugins,
-        "problems": [figures[name] for name in ("storeRefusal", "unwrittenFiles") if name in figures],
+        "problems": [info[name] for name in ("storeRefusal", "unwrittenFiles") if name in info],
     }
 
 

@@ -12,9 +12,11 @@ from gantrymq.plugin import names
 from gantrymq.plugin.client import BrokerAddresses, TopicRoute
 from gantrymq.plugin.commands import CommandGroup, print_json, say
 from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
-from gantrymq_admin.commands.lists import Columns, by_options, list_topics_by, local_times, print_records
+from gantrymq_admin.commands.lists import Columns, by_options, list_by, local_times, print_records
 from gantrymq_admin.commands.options import (
     admin_command,
+    attribute_in,
+    attribute_options,
     brokers_of,
     cluster_option,
     readable_brokers,
@@ -23,7 +25,7 @@ from gantrymq_admin.commands.options import (
     where_options,
 )
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
-from gantrymq_admin.summaries import TopicOrder
+from gantrymq_admin.summaries import TopicOrder, TopicSummaries
 from gantrymq_admin.topics import is_own_topic, of_clusters, refuse_to_hide
 
 _STATUS_COLUMNS: Final[Columns] = (
@@ -59,7 +61,7 @@ async def list_topics(
     """
     if order is not None:
         addresses = (await readable_brokers(admin, cluster, broker)).addresses
-        await list_topics_by(admin, addresses, order, contains, most, everything, output)
+        await list_by(admin, addresses, TopicSummaries, order, contains, most, everything, output)
         return
     if cluster or broker:
         raise click.UsageError("-c and -b need --by: name servers list the topics of all brokers")
@@ -86,7 +88,7 @@ async def list_topics(
     show_default=True,
     help="What clients may do: 2 or W write, 4 or R read, 6 or RW both.",
 )
-@click.option("-a", "--attribute", "attributes", multiple=True, metavar="+NAME=VALUE|-NAME", help="Set or take away.")
+@attribute_options
 @click.option("--fewer-queues", is_flag=True, help="Take read queues away although messages are in them.")
 @admin_command
 async def create(
@@ -106,7 +108,7 @@ async def create(
     Reducing the read queues hides the messages in the others, so it is refused without --fewer-queues.
     """
     config = TopicConfig(
-        name, read_queues, write_queues, _PERMISSIONS[perm.upper()], attributes=dict(map(_attribute, attributes))
+        name, read_queues, write_queues, _PERMISSIONS[perm.upper()], attributes=dict(map(attribute_in, attributes))
     )
     brokers = await brokers_of(admin, cluster, broker)
     if not fewer_queues:
@@ -208,15 +210,6 @@ async def _topics_of_users(admin: Admin) -> list[str]:
 
 
 # --- reading options and showing ------------------------------------------------------------------------------------
-
-
-def _attribute(text: str) -> tuple[str, str]:
-    name, mark, value = text.partition("=")
-    if text.startswith("+") and mark and value and "," not in value:
-        return name, value
-    if text.startswith("-") and not mark and len(text) > 1:
-        return name, ""
-    raise click.BadParameter(f"{text!r} is neither +NAME=VALUE nor -NAME", param_hint="-a")
 
 
 def _route_json(name: str, found: TopicRoute) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from gantrymq_admin.progress import committed_at
 
 _SCANNED: Final = 1  # messages asked for
 _MOST_MEMBERS: Final = 16  # members asked for their positions
-POPS: Final = "CONSUME_POP"
 BROADCASTING: Final = "BROADCASTING"
 
 
@@ -166,7 +165,7 @@ class GroupSurvey:
                 subscription=next(
                     (each for each in clients.subscriptions if each.topic == self.message.queue.topic), None
                 ),
-                pops=facts.pops or clients.consume_type == POPS,
+                pops=facts.pops or clients.pops,
             )
         if not copies and pop is None and not any(each.success for each in tries):
             facts = await self._undecided(facts, unknown)

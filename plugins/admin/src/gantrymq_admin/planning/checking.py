@@ -143,6 +143,11 @@ def _of_copies(server: Server, description: Description) -> Iterator[str]:
             "brokerRole=SYNC_MASTER waits for no slave, because inSyncReplicas is 1; with 2 it acknowledges only what "
             "a slave has"
         )
+    if description.access and not values.get("haSecretPath") and not _flag(values, "haTlsEnable"):
+        yield (
+            f"access control does not apply to {HA_PORT}, where slaves copy the log: set haSecretPath to a file with a "
+            "secret, or haTlsEnable=true"
+        )
     enforcing, encrypts = values.get("tls.server.mode") == "enforcing", _flag(values, "haTlsEnable")
     tables = values.get("tls.enable", "") or str(enforcing).lower()  # as `gantrymq.remoting.tls_settings` reads it
     if enforcing and not encrypts:

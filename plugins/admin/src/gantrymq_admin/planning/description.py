@@ -6,6 +6,7 @@ slaves = 1                             copies of each master on the next machine
 name_servers = 2                       on the first machines, or ["MACHINE", ...]; one each on up to three when left out
 data = "/var/lib/gantrymq"             folder of the stores on every machine
 config = "/etc/gantrymq"               folder of the settings files on every machine
+access = "account.json"                file with the account of the servers, for access control; none when left out
 
 [machines]                             name and address of each
 m1 = "192.0.2.11"
@@ -50,11 +51,13 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*\Z", re.ASCII)  # of a broker or m
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _NAME_SERVERS: Final = 3  # by default
 ANY_ADDRESS: Final = ("0.0.0.0", "::")
+_INNER: Final = "innerClientAuthenticationCredentials"
 _OF_PLAN: Final = {  # keys that settings must not have, and why
     "brokerClusterName": "the key cluster of the description",
     "brokerName": "the name in masters",
     "brokerId": "chosen for each slave",
     "namesrvAddr": "the list of name_servers",
+    _INNER: "in the file of the key access",
 }
 _OF_MACHINE: Final = {
     "brokerIP1": "the address of the machine; a broker may have another one in [brokers.NAME]",
@@ -75,6 +78,7 @@ class Description:
     name_servers: tuple[str, ...]  # machines
     data: str
     config: str
+    access: str  # file beside the description; empty without access control
     settings: Values
     name_server_settings: Values
     brokers: Mapping[str, Values]  # settings of single brokers
@@ -119,8 +123,13 @@ def _description(table: Mapping[str, Any]) -> Description:
         name_servers=_name_servers(table.get("name_servers", min(_NAME_SERVERS, len(machines))), machines),
         data=_folder(table, "data", "/var/lib/gantrymq"),
         config=_folder(table, "config", "/etc/gantrymq"),
+        access=_text(table, "access", "") if "access" in table else "",
         settings=_values(table.get("settings", {}), "settings", _OF_PLAN | _OF_MACHINE),
-        name_server_settings=_values(table.get("name_server_settings", {}), "name_server_settings"),
+        name_server_settings=_values(
+            table.get("name_server_settings", {}),
+            "name_server_settings",
+            {_INNER: _OF_PLAN[_INNER]},
+        ),
         brokers=_of_brokers(table.get("brokers", {}), masters),
     )
 

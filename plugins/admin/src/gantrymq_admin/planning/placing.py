@@ -26,6 +26,8 @@ METRICS_DEFAULT: Final = 5557
 _LOOPBACK: Final = "127.0.0.1"
 _NO_METRICS: Final = ("DISABLE", "0")
 _SLAVE_TIMEOUT: Final = "slaveTimeout"
+_ACCOUNT: Final = "innerClientAuthenticationCredentials"
+_SELECT_AUTHORIZER: Final = ("authorizer", "authenticationEnabled", "aclEnable")
 _FOR_ACTING: Final = {"supportActingMaster": "true", "notifyMinBrokerIdChanged": "true"}  # of name servers
 _REASONS: Final = {
     _SLAVE_TIMEOUT: "below the 3 s after which clients give up, so that they get the answer; RocketMQ's default is 3000"
@@ -97,14 +99,25 @@ def name_server_list(description: Description) -> str:
     return ";".join(format_address(description.machines[machine], port) for machine in description.name_servers)
 
 
-def place(description: Description) -> list[Server]:
-    """Return all servers in the order in which they start: name servers, masters, slaves."""
+def place(description: Description, account: str = "") -> list[Server]:
+    """Return all servers in the order in which they start: name servers, masters, slaves.
+
+    *account*: the value of innerClientAuthenticationCredentials, for access control.
+    """
     servers = [_name_server(description, machine) for machine in description.name_servers]
     brokers_at = dict.fromkeys(description.machines, 0)
     for machine, name, broker_id in _brokers(description):
         servers.append(_broker(description, machine, name, broker_id, brokers_at[machine]))
         brokers_at[machine] += 1
-    return servers
+    return [attrs.evolve(each, values=_controlled(each, account)) for each in servers] if account else servers
+
+
+def _controlled(server: Server, account: str) -> dict[str, str]:
+    """Return the settings of a server with access control."""
+    values = {**server.values, _ACCOUNT: account}
+    if server.broker and not any(values.get(key) for key in _SELECT_AUTHORIZER):
+        values["authorizer"] = "acl"
+    return values
 
 
 def _brokers(description: Description) -> Iterator[tuple[str, str, int]]:

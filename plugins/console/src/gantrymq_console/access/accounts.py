@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 from starlette.requests import Request
 
+from gantrymq.client import Credentials
 from gantrymq.plugin.world import World
 from gantrymq_console.access.sessions import Attempts, Sessions, network_of
 from gantrymq_console.access.users import NAME, TOKEN_PREFIX, Role, User, Users
@@ -23,7 +24,7 @@ from gantrymq_console.access.users import NAME, TOKEN_PREFIX, Role, User, Users
 _LINK_USER: Final = "local"
 _LINK_VERSION: Final = "link"
 _NEW_LINK_S: Final = 60.0  # time between two new links
-_MOST_PASSWORD_CHARS: Final = 1024
+MAX_PASSWORD_CHARS: Final = 1024
 
 
 class LogInFailed(Exception):
@@ -31,11 +32,13 @@ class LogInFailed(Exception):
 
     Attributes:
         wait_s: seconds after which another attempt is allowed; 0 for now.
+        obstacle: why nobody can log in: "unreachable", "unguarded"; empty: the name or the password is wrong.
     """
 
-    def __init__(self, wait_s: float = 0.0) -> None:
-        super().__init__(wait_s)
+    def __init__(self, wait_s: float = 0.0, obstacle: str = "") -> None:
+        super().__init__(wait_s, obstacle)
         self.wait_s = wait_s
+        self.obstacle = obstacle
 
 
 @attrs.frozen
@@ -124,14 +127,19 @@ class Accounts:
         """Begin a session, and return the user's name. Raises LogInFailed, TooBusy."""
         keys = (f"address {network_of(request.scope['gantrymq.address'])}", f"name {name[:64]}")
         self._start(*keys)
-        fits = NAME.fullmatch(name) and len(password) <= _MOST_PASSWORD_CHARS
-        known = await self._users.verified(name if fits else "", password if fits else "")
-        account = await self._users.account(name) if known and fits else None
-        if account is None:
+        session = await self._session_of(name, password)
+        if session is None:
             raise LogInFailed
         self._attempts.succeeded(*keys)
-        self._begin(request, name, account[1])
+        self._begin(request, *session)
         return name
+
+    async def _session_of(self, name: str, password: str) -> tuple[str, str, Credentials | None] | None:
+        """Return the name, version and credentials of a new session; None: the name or the password is wrong."""
+        fits = NAME.fullmatch(name) and len(password) <= MAX_PASSWORD_CHARS
+        known = await self._users.verified(name if fits else "", password if fits else "")
+        account = await self._users.account(name) if known and fits else None
+        return None if account is None else (name, account[1], None)
 
     def use_code(self, request: Request, code: str) -> str:
         """Begin a session with a one-time code, and return the user's name. Raises LogInFailed."""
@@ -149,22 +157,22 @@ class Accounts:
         if wait_s > 0:
             raise LogInFailed(wait_s)
 
-    def _begin(self, request: Request, name: str, version: str) -> None:
+    def _begin(self, request: Request, name: str, version: str, credentials: Credentials | None = None) -> None:
         """Give the browser a new id, which is the session's: an id from before the log-in is worth nothing."""
         self.sessions.end(request.scope.get("gantrymq.browser", ""))
-        request.scope["gantrymq.browser"] = self.sessions.begin(name, version)
+        request.scope["gantrymq.browser"] = self.sessions.begin(name, version, credentials)
 
     async def _of_session(self, session_id: str) -> User | None:
         found = self.sessions.find(session_id)
         if found is None:
             return None
         if found.version == _LINK_VERSION and self._announce is not None:
-            return User(_LINK_USER, Role.ADMIN, _key(session_id))
+            return User(_LINK_USER, Role.ADMIN, session_key(session_id))
         account = await self._users.account(found.name)
         if account is None or account[1] != found.version:
             self.sessions.end(session_id)
             return None
-        return User(found.name, Role.of(account[0]), _key(session_id))
+        return User(found.name, Role.of(account[0]), session_key(session_id))
 
     async def _named_by_proxy(self, request: Request, proxy: ProxyUsers) -> User | None:
         names = request.headers.getlist(proxy.header) if request.scope["gantrymq.by_proxy"] else []
@@ -175,6 +183,6 @@ class Accounts:
         return User(names[0], role, f"proxy:{names[0]}") if role is not None else None
 
 
-def _key(session_id: str) -> str:
+def session_key(session_id: str) -> str:
     """Return a name for the session that may be shown."""
     return hashlib.sha256(session_id.encode()).hexdigest()[:16]

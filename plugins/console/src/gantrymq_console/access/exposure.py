@@ -22,10 +22,13 @@ from gantrymq.plugin.model import is_host_name
 from gantrymq.plugin.network import Certificates, load_chain, server_context
 from gantrymq.plugin.world import World
 from gantrymq_console.access.accounts import Accounts, ProxyUsers
+from gantrymq_console.access.cluster_accounts import ClusterAccounts
 from gantrymq_console.access.passwords import Checker
 from gantrymq_console.access.users import Everyone, FileUsers, Identities, Role
 
 Networks: TypeAlias = "tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]"
+USERS: Final = "users"  # of the console's file
+CLUSTER: Final = "cluster"
 KEY_PASSWORD: Final = "GANTRYMQ_CONSOLE_TLS_KEY_PASSWORD"
 
 
@@ -99,6 +102,7 @@ def check(
     tls: bool,
     names: frozenset[str],
     proxies: Networks,
+    by_cluster: bool = False,
 ) -> Exposure:
     """Return the exposure of a console on *host*.
 
@@ -109,6 +113,7 @@ def check(
         tls: whether the console serves HTTPS itself.
         names: public names.
         proxies: trusted proxies.
+        by_cluster: whether users of the cluster log in.
 
     Raises:
         ConfigError: the console would be open to others; the sentence names the option to add.
@@ -126,7 +131,10 @@ def check(
             f"--no-login is for a console that only this machine reaches, and others reach this one {where}: leave "
             "--no-login out"
         )
-    if not local and not user_header and not users:
+    if by_cluster and (user_header or not log_in):
+        option = "--user-header" if user_header else "--no-login"
+        raise ConfigError(f"--login cluster and {option} exclude each other: leave one of them out")
+    if not local and not user_header and not users and not by_cluster:
         raise ConfigError(
             f"others reach this console {where}, and there is no user who could log in: add one with `gantrymq console "
             "user add NAME --role admin` (with the same --state, if any), or let a trusted proxy name the users with "
@@ -154,6 +162,7 @@ class EntranceOptions:
     trusted_proxies: tuple[str, ...] = ()
     user_header: str | None = None
     user_role: str | None = None
+    login: str = USERS  # whose names and passwords count: USERS or CLUSTER
 
 
 @attrs.frozen
@@ -170,8 +179,14 @@ class Entrance:
         return accounts.new_code() if isinstance(accounts, Accounts) and accounts.with_link else ""
 
 
-def entrance(world: World, options: EntranceOptions, announce: Callable[[str], None]) -> Entrance:
-    """Return the entrance of ``gantrymq console``; *announce* shows a one-time code where it was started.
+def entrance(world: World, namesrv: str, options: EntranceOptions, announce: Callable[[str], None]) -> Entrance:
+    """Return the entrance of ``gantrymq console``.
+
+    Args:
+        world: of the console.
+        namesrv: the name servers of the cluster.
+        options: of the command.
+        announce: shows a one-time code where the console was started.
 
     Raises:
         ConfigError: the console would be open to others, or an option cannot be used.
@@ -191,6 +206,7 @@ def entrance(world: World, options: EntranceOptions, announce: Callable[[str], N
         tls=bool(options.tls_cert),
         names=names_of(options.host_names),
         proxies=proxies,
+        by_cluster=options.login == CLUSTER,
     )
     certificates = None
     if options.tls_cert:
@@ -199,6 +215,8 @@ def entrance(world: World, options: EntranceOptions, announce: Callable[[str], N
         )
     if options.no_login:
         return Entrance(Everyone(), exposure, certificates)
+    if options.login == CLUSTER:
+        return Entrance(ClusterAccounts(world, namesrv), exposure, certificates)
     proxy = None
     if options.user_header:
         proxy = ProxyUsers(options.user_header.lower(), Role.of(options.user_role) if options.user_role else None)

@@ -6,10 +6,12 @@ import hashlib
 import ipaddress
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 import attrs
 
+from gantrymq.client import Credentials
 from gantrymq.plugin.world import Clock
 
 LONGEST_S: Final = 12 * 3600.0
@@ -31,6 +33,8 @@ class Session:
     version: str  # of the account at the log-in: a new password ends the session
     begun_s: float
     used_s: float  # monotonic times
+    credentials: Credentials | None = None  # of a user of the cluster
+    proved_s: float = 0.0  # when the cluster last accepted them
 
 
 class Sessions:
@@ -40,11 +44,12 @@ class Sessions:
         self._clock = clock
         self._by_id: OrderedDict[bytes, Session] = OrderedDict()
         self._of: dict[str, dict[bytes, None]] = {}  # ids of each user, in the order of their beginning
+        self.on_unused: Callable[[Credentials], None] = lambda _: None  # called when no session has them any more
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def begin(self, name: str, version: str) -> str:
+    def begin(self, name: str, version: str, credentials: Credentials | None = None) -> str:
         """Begin a session and return its id, 256 random bits in hexadecimal."""
         now_s = self._clock.monotonic()
         if len(self._of.get(name, ())) >= MOST_OF_ONE:
@@ -52,7 +57,7 @@ class Sessions:
         while self._by_id and (len(self._by_id) >= MOST or _ended(next(iter(self._by_id.values())), now_s)):
             self._remove(next(iter(self._by_id)))
         made = secrets.token_hex(32)
-        self._by_id[_key(made)] = Session(name, version, now_s, now_s)
+        self._by_id[_key(made)] = Session(name, version, now_s, now_s, credentials, now_s)
         self._of.setdefault(name, {})[_key(made)] = None
         return made
 
@@ -93,6 +98,9 @@ class Sessions:
             del own[key]
             if not own:
                 del self._of[found.name]
+            given = found.credentials
+            if given is not None and all(self._by_id[each].credentials != given for each in own):
+                self.on_unused(given)
 
 
 def _ended(session: Session, now_s: float) -> bool:

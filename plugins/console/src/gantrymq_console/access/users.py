@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 import attrs
 from starlette.requests import Request
 
+from gantrymq.client import Credentials
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.settings import HIDDEN
 from gantrymq.plugin.world import FileReader, FileTree, World
@@ -68,6 +69,7 @@ class User:
     role: Role
     session: str = ""  # key of the limits of one session; empty for a visitor without limits
     by_browser: bool = True  # whether a browser sends the credentials by itself, so that forms need a token
+    credentials: Credentials | None = None  # with which all requests to the cluster are signed; None: the console's
 
 
 class Account(NamedTuple):

@@ -35,6 +35,14 @@ _LINK_ENDS = (
 @click.option("--listen", default="127.0.0.1:8088", show_default=True, metavar="HOST:PORT", help="Where to listen.")
 @namesrv_option
 @state_option
+@click.option(
+    "--login",
+    type=click.Choice(["users", "cluster"]),
+    default="users",
+    show_default=True,
+    help="Who logs in: users of `gantrymq console user add`, or users of a cluster with access control, with their "
+    "names and secrets. The cluster decides what they may do.",
+)
 @click.option("--no-login", is_flag=True, help="Let everyone on this machine in as administrator.")
 @click.option(
     "--host-name",
@@ -141,7 +149,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     def announce(code: str) -> None:
         say(f"log in once at: {address}login?code={code}")
 
-    way_in = entrance(world, EntranceOptions(host, state, **given), announce)
+    way_in = entrance(world, namesrv, EntranceOptions(host, state, **given), announce)
     lock = lock_state(world.files, state)
     audit = FileAudit(world, state)
     stopped = stop_requested()

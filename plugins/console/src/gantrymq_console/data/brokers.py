@@ -14,12 +14,12 @@ from gantrymq.errors import ClientError, FormatError
 from gantrymq.plugin.loose_json import loads
 from gantrymq.plugin.model import PERM_WRITE
 from gantrymq_admin.asking import Asking, Missing
-from gantrymq_admin.brokers import rate, rates, today, whole
+from gantrymq_admin.brokers import rate, runtime_figures
 from gantrymq_admin.copies import Copy, ask_copies
 from gantrymq_admin.elected import ElectedSet, ask_set
 from gantrymq_admin.figures import Figure, plugin_figures
 from gantrymq_console.data.cluster import Aged, BrokerAddress, Cluster
-from gantrymq_console.values import Long
+from gantrymq_console.values import Long, optional_long, record_of
 
 AGE_S: Final = 5.0
 DEADLINE_S: Final = 2.0  # shorter than the deadline of a page, so that an overview with a silent broker is still shown
@@ -49,13 +49,14 @@ class BrokerState:
     started_ms: int | None = None
     in_per_s: float | None = None  # messages, over the last ten seconds
     out_per_s: float | None = None
-    in_today: Long | None = None
-    out_today: Long | None = None
+    in_today: Long | None = attrs.field(default=None, converter=optional_long)
+    out_today: Long | None = attrs.field(default=None, converter=optional_long)
     disk_used: float | None = None  # of the file system of the log, 0 to 1
     disk_free: str = ""  # with its unit
-    log_min: Long | None = None  # offsets in bytes
-    log_max: Long | None = None
-    undispatched: Long | None = None  # bytes of the log without queue entries yet
+    log_min: Long | None = attrs.field(default=None, converter=optional_long)  # offsets in bytes
+    log_max: Long | None = attrs.field(default=None, converter=optional_long)
+    # Bytes of the log without queue entries yet.
+    undispatched: Long | None = attrs.field(default=None, converter=optional_long)
     refusal: str = ""  # why the store refuses messages
     refusal_cause: str = ""
     refusal_values: Mapping[str, str | int] = attrs.field(factory=dict)  # in the sentence; none from older brokers
@@ -174,36 +175,27 @@ async def _overview(cluster: Cluster) -> Overview:
 
 
 def _silent(known: _Known, problem: str) -> BrokerState:
-    at = known.broker
-    since = known.answered_ms
-    return BrokerState(
-        at.cluster, at.name, at.broker_id, at.address, True, False, problem=problem, silent_since_ms=since
+    return record_of(
+        BrokerState, known.broker, registered=True, answers=False, problem=problem, silent_since_ms=known.answered_ms
     )
 
 
 def state_of(at: BrokerAddress, info: Mapping[str, str]) -> BrokerState:
     """Return the state of a broker from its runtime info, of any version."""
     free = _FREE.search(info.get("commitLogDirCapacity", ""))
-    (in_per_s, out_per_s), (in_today, out_today) = rates(info), today(info)
-    return BrokerState(
-        at.cluster,
-        at.name,
-        at.broker_id,
-        at.address,
+    figures = runtime_figures(info)
+    return record_of(
+        BrokerState,
+        figures,
+        **attrs.asdict(at),
         registered=True,
         answers=True,
-        version=info.get("brokerVersionDesc", ""),
-        active=info["brokerActive"] == "true" if "brokerActive" in info else None,  # 4.9 does not say
-        started_ms=whole(info.get("bootTimestamp")),
-        in_per_s=in_per_s,
-        out_per_s=out_per_s,
-        in_today=_long(in_today),
-        out_today=_long(out_today),
+        version=figures.version or "",
         disk_used=rate(info.get("commitLogDiskRatio")),
         disk_free=free[1] if free else "",
-        log_min=_long(whole(info.get("commitLogMinOffset"))),
-        log_max=_long(whole(info.get("commitLogMaxOffset"))),
-        undispatched=_long(whole(info.get("dispatchBehindBytes"))),
+        log_min=figures.log_min_offset,
+        log_max=figures.log_max_offset,
+        undispatched=figures.dispatch_behind_bytes,
         refusal=info.get("storeRefusal", ""),
         refusal_cause=info.get("storeRefusalCause", ""),
         refusal_values=_values(info.get("storeRefusalValues", "")),
@@ -218,10 +210,6 @@ def _values(text: str) -> dict[str, str | int]:
     except FormatError:
         return {}
     return {key: each for key, each in found.items() if isinstance(each, str | int)} if isinstance(found, dict) else {}
-
-
-def _long(value: int | None) -> Long | None:
-    return None if value is None else Long(value)
 
 
 async def accepts_sends(cluster: Cluster, name: str) -> bool | None:
@@ -254,8 +242,8 @@ class CopyRow:
     role: str  # master, slave
     broker_id: int | None  # None: not registered with the name servers
     address: str
-    end: Long | None
-    lag_bytes: Long | None
+    end: Long | None = attrs.field(converter=optional_long)
+    lag_bytes: Long | None = attrs.field(converter=optional_long)
     lag_s: float | None
     in_sync: bool | None
     following: bool | None
@@ -289,20 +277,4 @@ async def elected_set(cluster: Cluster, name: str) -> ElectedSet | None:
 
 
 def _row(copy: Copy) -> CopyRow:
-    return CopyRow(
-        copy.role,
-        copy.id,
-        copy.address,
-        None if copy.end is None else Long(copy.end),
-        None if copy.lag_bytes is None else Long(copy.lag_bytes),
-        copy.lag_s,
-        copy.in_sync,
-        copy.following,
-        copy.in_sync_copies,
-        copy.wanted_copies,
-        copy.problem or "",
-        copy.lacking,
-        copy.epoch,
-        copy.in_sync_set,
-        copy.elected_id,
-    )
+    return record_of(CopyRow, copy, broker_id=copy.id, problem=copy.problem or "")

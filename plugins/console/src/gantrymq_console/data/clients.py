@@ -16,31 +16,17 @@ from gantrymq.client import Admin
 from gantrymq.client.admin import GroupClient, RequestNotServed
 from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin.asking import Asking
-from gantrymq_admin.summaries import MAX_ROWS, ConnectionSummary, connection_summaries
+from gantrymq_admin.summaries import MAX_ROWS, ConnectionSummaries, ConnectionSummary, summary_page, version_name
 from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.groups import groups_at
 from gantrymq_console.data.table import FEW, BrokerTable, ListPage, ListQuery
+from gantrymq_console.values import record_of
 
-_FIRST: Final = 212  # 4.0.0-SNAPSHOT
-_LAST: Final = 611  # 5.9.9
 AGE_S: Final = 10.0
 ROLES: Final = ("all", "consumer", "producer")
 SORTS: Final = ("id", "address", "language", "version")
 _ASK_AGAIN_MS: Final = 600_000  # before a broker that served no summaries is asked for them again
 _MOST_CONNECTIONS: Final = 20_000  # of one broker
-
-
-def version_name(number: int) -> str:
-    """Return the name of a version, such as ``5.3.3`` for 479; the number itself if it is none of RocketMQ 4 and 5.
-
-    Source: apache/rocketmq common/.../MQVersion.java: from 4.0.0 on, ten patches of ten minor versions of each major
-    version, each with a snapshot before it.
-    """
-    if not _FIRST <= number <= _LAST:
-        return str(number)
-    place, released = divmod(number - _FIRST, 2)
-    major, rest = divmod(place, 100)
-    return f"{major + 4}.{rest // 10}.{rest % 10}" + ("" if released else "-SNAPSHOT")
 
 
 @attrs.frozen
@@ -53,7 +39,7 @@ class Connection:
     broker: str
     address: str
     language: str
-    version: str  # of the protocol
+    version: str = attrs.field(converter=version_name)  # of the protocol
     since_ms: int | None = None  # wall time of the first request; None: not reported (also for the next three)
     listener: str | None = None  # of the broker
     encrypted: bool | None = None
@@ -149,7 +135,7 @@ async def _summaries(admin: Admin, address: str) -> list[ConnectionSummary]:
     """Return all connections with a heartbeat, at most `_MOST_CONNECTIONS`. Raises RequestNotServed."""
     found: list[ConnectionSummary] = []
     while len(found) < _MOST_CONNECTIONS:
-        page = await connection_summaries(admin, address, start=len(found), most=MAX_ROWS)
+        page = await summary_page(admin, address, ConnectionSummaries, start=len(found), most=MAX_ROWS)
         found += page.connections
         if not page.connections or len(found) >= page.total:
             break
@@ -159,23 +145,7 @@ async def _summaries(admin: Admin, address: str) -> list[ConnectionSummary]:
 def _roles(broker: str, each: ConnectionSummary) -> list[Connection]:
     """Return a connection once for each of its groups."""
     groups = [("consumer", group) for group in each.consumers] + [("producer", group) for group in each.producers]
-    return [
-        Connection(
-            each.client_id,
-            role,
-            group,
-            broker,
-            each.address,
-            each.language,
-            version_name(each.version),
-            each.since_ms,
-            each.listener,
-            each.encrypted,
-            each.user,
-            each.more_groups,
-        )
-        for role, group in groups
-    ]
+    return [record_of(Connection, each, role=role, group=group, broker=broker) for role, group in groups]
 
 
 async def _one_by_one(cluster: Cluster, broker: str, address: str) -> tuple[list[Connection], set[str]]:
@@ -187,16 +157,14 @@ async def _one_by_one(cluster: Cluster, broker: str, address: str) -> tuple[list
     groups = list(await groups_at(cluster, address))
     await known.refresh(groups[:FEW], groups)
     found = [
-        Connection(each.client_id, "producer", group, broker, each.address, each.language, version_name(each.version))
+        record_of(Connection, each, role="producer", group=group, broker=broker)
         for group, listed in (await _producers(cluster, address)).items()
         for each in listed
     ]
     for group in groups:
         aged = known.rows.get(group)
         found += [
-            Connection(
-                each.client_id, "consumer", group, broker, each.address, each.language, version_name(each.version)
-            )
+            record_of(Connection, each, role="consumer", group=group, broker=broker)
             for each in (aged.value if aged is not None else None) or ()
         ]
     return found, {group for group in groups if group not in known.rows}

@@ -262,6 +262,12 @@ async def route_of(cluster: Cluster, asking: Asking, topic: str) -> TopicRoute:
     return route
 
 
+def readable_of(route: TopicRoute) -> dict[str, str]:
+    """Return the addresses to ask about a topic: masters, or a slave of each missing master."""
+    found = {broker.name: broker.readable() for broker in route.brokers}
+    return {name: address for name, address in found.items() if address is not None}
+
+
 async def readers_of(cluster: Cluster, asking: Asking) -> dict[str, str]:
     """Return `Cluster.readers`; how old the answers of slaves are is added to `Asking.missing`.
 

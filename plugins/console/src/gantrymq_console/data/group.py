@@ -16,16 +16,17 @@ from gantrymq.plugin.model import GroupConfig, Value
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group, without_topics_of_others
-from gantrymq_admin.progress import is_broadcasting, oldest_age, queues_of_group
+from gantrymq_admin.progress import is_broadcasting, lag_sum, oldest_age, queues_of_group, totals_of
 from gantrymq_console.data.cluster import Cluster, readers_of
-from gantrymq_console.values import Long
+from gantrymq_console.data.groups import is_system
+from gantrymq_console.values import Long, optional_long, record_of
 
 _FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # reasons that name no problem
 _MOST_TIMES: Final = 16  # topics whose times are asked for
 SHOWN: Final = 50  # findings, and topics, of the first tab
 _WORSE_FIRST: Final = ("group-disabled", "nobody-online")
 _COUNT: Final = "count"  # value of reasons that is added up for several queues
-_NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed"})  # of queues
+_NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed", "lite-unsubscribed"})  # of queues
 
 
 @attrs.frozen
@@ -50,9 +51,9 @@ class QueueState:
     broker: str
     queue: int
     owner: str | None
-    committed: Long | None
-    max_offset: Long
-    behind: Long | None
+    committed: Long | None = attrs.field(converter=optional_long)
+    max_offset: Long = attrs.field(converter=Long)
+    behind: Long | None = attrs.field(converter=optional_long)
     lag_ms: int | None
     last_pull_ms_ago: int | None
     reason: str  # empty: the broker does not report it
@@ -167,10 +168,10 @@ def head_of(reports: GroupReports) -> GroupHead:
     known = bool(parts) and not blind and not may_broadcast
     retries = [part.retries for part in parts]
     dead = [part.dead_letters for part in parts]
-    lag = _sum_of([queue.behind for queue in queues])
+    lag = optional_long(lag_sum(queue.behind for queue in queues))
     return GroupHead(
         reports.name,
-        reports.name in names.SYSTEM_GROUPS or names.is_system_group(reports.name),
+        is_system(reports.name),
         max((len(part.online.clients) if part.online else 0 for part in parts), default=0) or (None if partial else 0),
         lag if known else None,
         oldest_age(queue.lag_ms for queue in queues) if known and lag is not None else None,
@@ -181,7 +182,7 @@ def head_of(reports: GroupReports) -> GroupHead:
         partial,
         may_broadcast,
         Long(sum(part.deleted for part in parts)) if parts else None,
-        any(part.online is not None and part.online.consume_type == "CONSUME_POP" for part in parts),
+        any(part.online is not None and part.online.pops for part in parts),
     )
 
 
@@ -242,25 +243,14 @@ async def _report_without_explanation(cluster: Cluster, broker: str, address: st
         return None
     online = await admin.consumer_connections(address, group)
     found = await queues_of_group(admin, address, group, online, _MOST_TIMES)
+    unexplained = {"owner": None, "last_pull_ms_ago": None, "reason": "", "sentence": ""}
     queues = tuple(
-        QueueState(
-            each.topic,
-            broker,
-            each.queue,
-            None,
-            Long(each.committed),
-            Long(each.max_offset),
-            None if each.behind is None else Long(each.behind),
-            each.late_ms,
-            None,
-            "",
-            "",
-        )
+        record_of(QueueState, each, broker=broker, lag_ms=each.late_ms, **unexplained)
         for each in found
         if not each.topic.startswith(names.RETRY_PREFIX)
     )
     retries = sum(each.behind or 0 for each in found if each.topic.startswith(names.RETRY_PREFIX))
-    deleted = sum(each.deleted or 0 for each in found)
+    deleted = totals_of(found).deleted
     return BrokerReport(None, queues, online, config, retries, await _dead_letters(admin, address, group), deleted)
 
 
@@ -281,21 +271,7 @@ async def _config(cluster: Cluster, address: str, group: str) -> GroupConfig | N
 
 
 def _explained(broker: str, each: QueueExplanation) -> QueueState:
-    return QueueState(
-        each.topic,
-        broker,
-        each.queue,
-        each.owner,
-        None if each.committed is None else Long(each.committed),
-        Long(each.max_offset),
-        None if each.behind is None else Long(each.behind),
-        each.lag_ms if each.behind != 0 else 0,
-        each.last_pull_ms_ago,
-        each.reason,
-        each.sentence,
-        each.values,
-        each.variant,
-    )
+    return record_of(QueueState, each, broker=broker, lag_ms=each.lag_ms if each.behind != 0 else 0)
 
 
 def _of_queues(reports: GroupReports, told: Mapping[str, set[str]]) -> list[Finding]:
@@ -369,13 +345,9 @@ def _by_topic(reports: GroupReports) -> tuple[TopicLag, ...]:
     found = []
     for topic, queues in topics.items():
         lag_ms = oldest_age(queue.lag_ms for queue in queues)
-        found.append(TopicLag(topic, len(queues), _sum_of([queue.behind for queue in queues]), lag_ms, partial))
+        behind = optional_long(lag_sum(queue.behind for queue in queues))
+        found.append(TopicLag(topic, len(queues), behind, lag_ms, partial))
     return tuple(sorted(found, key=lambda each: (-(each.behind or 0), each.topic)))
-
-
-def _sum_of(lags: Sequence[int | None]) -> Long | None:
-    known = [each for each in lags if each is not None]
-    return Long(sum(known)) if len(known) == len(lags) else None
 
 
 def _ranges(ids: Sequence[int]) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
 from typing import Final
 
 import attrs
 
-from gantrymq.client import Admin
 from gantrymq.plugin import names
 from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.progress import MOST_TOPICS, ages_of, is_broadcasting, lag_sum, oldest_age, progress_of
-from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries
+from gantrymq_admin.summaries import GroupSummaries
 from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.table import (
     FEW,
@@ -28,11 +26,10 @@ from gantrymq_console.data.table import (
     known_sum,
     largest,
     maximum,
-    row_of,
     tables_of,
     total,
 )
-from gantrymq_console.values import Long
+from gantrymq_console.values import Long, optional_long
 
 _NAMES_AGE_S: Final = 30.0
 KINDS: Final = ("user", "all")
@@ -57,11 +54,11 @@ class GroupRow(ListRow):
 
     members: int | None = None
     model: str | None = None  # CLUSTERING, BROADCASTING, POP
-    lag: Long | None = attrs.field(default=None, converter=attrs.converters.optional(Long))
+    lag: Long | None = attrs.field(default=None, converter=optional_long)
     late_ms: int | None = None  # age of the oldest message not consumed; 0 without one
     late_at_most: bool = False  # whether `late_ms` is an upper bound only
-    retries: Long | None = attrs.field(default=None, converter=attrs.converters.optional(Long))
-    dead_letters: Long | None = attrs.field(default=None, converter=attrs.converters.optional(Long))
+    retries: Long | None = attrs.field(default=None, converter=optional_long)
+    dead_letters: Long | None = attrs.field(default=None, converter=optional_long)
     per_s: float | None = None
     enabled: bool | None = None  # whether it may consume
 
@@ -138,20 +135,13 @@ async def forget_groups(cluster: Cluster, *changed: str) -> None:
 
 async def group_tables(cluster: Cluster) -> Tables[GroupRow]:
     """Return the known rows of groups, by broker name."""
-    admin = cluster.admin
-    served = Served(partial(group_column, admin), partial(_summaries, admin))
+    served = Served(cluster.admin, GroupSummaries, GroupRow, _SUMMARY)
     return await tables_of(cluster, "groups", served, partial(_ask, cluster))
 
 
 def is_system(group: str) -> bool:
     """Return whether brokers create the group themselves."""
     return group in names.SYSTEM_GROUPS or names.is_system_group(group)
-
-
-async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, GroupRow], int]:
-    """Return the rows of a broker for some groups, and their age. Raises RequestNotServed."""
-    page = await group_summaries(admin, address, order="name", most=MAX_ROWS, system=True, names=names)
-    return {each.group: row_of(GroupRow, each.group, each, _SUMMARY) for each in page.groups}, page.age_ms
 
 
 async def _ask(cluster: Cluster, address: str, group: str) -> GroupRow:
@@ -178,16 +168,12 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupRow:
     return GroupRow(
         group,
         members=len(online.clients) if online is not None else 0,
-        model=_model(online.consume_type, online.message_model) if online is not None else None,
-        lag=None if blank else lag_sum(own.values()),
+        model=None if online is None else "POP" if online.pops else online.message_model,
+        lag=None if blank else lag_sum(each.lag for each in own.values()),
         late_ms=None if blank else late_ms,
         late_at_most=bool(behind) and not exact,
         retries=sum(each.lag or 0 for queue, each in progress.items() if queue not in own),
     )
-
-
-def _model(consume_type: str, message_model: str) -> str:
-    return "POP" if consume_type == "CONSUME_POP" else message_model
 
 
 def _row(name: str, enabled: bool | None, tables: Tables[GroupRow]) -> GroupRow:

@@ -170,9 +170,9 @@ def _curve(word: str, values: Sequence[float | None], times: Sequence[int]) -> C
 class History:
     """Takes and keeps samples."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, most_bytes: int = _MOST_BYTES) -> None:
         self._cluster = cluster
-        self.series = Series()
+        self.series = Series(most_bytes)
         self._looked_ms: int | None = None  # monotonic
         self._watched: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._as_of: dict[tuple[str, str], int] = {}  # of the rows that the last sample was made of

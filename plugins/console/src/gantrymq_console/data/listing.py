@@ -21,7 +21,7 @@ from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq.plugin.world import Clock
 from gantrymq_admin.asking import Asking, Missing
-from gantrymq_console.data.cluster import HEAD_BYTES, Cluster, route_of
+from gantrymq_console.data.cluster import HEAD_BYTES, Cluster, readable_of, route_of
 from gantrymq_console.values import Long
 
 _AT_ONCE: Final = 8  # queues that are read at the same time
@@ -138,12 +138,11 @@ class Walk(Generic[Kept]):
         wanted, admin = self.wanted, self._cluster.admin
         before = len(asking.missing)
         route = await route_of(self._cluster, asking, wanted.topic)
-        brokers = {each.name: each.readable() for each in route.brokers}
         stats = await asking.all(
             {
                 name: admin.topic_stats(address, wanted.topic)
-                for name, address in brokers.items()
-                if address is not None and (wanted.queue is None or wanted.queue[0] == name)
+                for name, address in readable_of(route).items()
+                if wanted.queue is None or wanted.queue[0] == name
             },
             _STATS_SHARE,
         )
@@ -340,11 +339,10 @@ async def by_key(
     end = end_ms if end_ms is not None else FOREVER_MS
     answers = await asking.all(
         {
-            each.name: cluster.admin.query_message_page(
-                topic, key, begin_ms, end, broker=each.name, max_body_bytes=HEAD_BYTES if with_body else _BRIEF_BYTES
+            name: cluster.admin.query_message_page(
+                topic, key, begin_ms, end, broker=name, max_body_bytes=HEAD_BYTES if with_body else _BRIEF_BYTES
             )
-            for each in route.brokers
-            if each.readable() is not None
+            for name in readable_of(route)
         }
     )
     for name, page in answers.items():

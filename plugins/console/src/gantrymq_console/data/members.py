@@ -10,11 +10,12 @@ from gantrymq.client.admin import RunningInfo
 from gantrymq.errors import ClientError, ConsumerNotOnline
 from gantrymq.plugin.model import Value
 from gantrymq_admin.asking import Asking
+from gantrymq_admin.progress import members_of as members_online
+from gantrymq_admin.summaries import version_name
 from gantrymq_console.access.users import mask
-from gantrymq_console.data.clients import version_name
 from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.group import GroupHead, GroupReports, head_of
-from gantrymq_console.values import Long
+from gantrymq_console.values import Long, record_of
 
 
 @attrs.frozen
@@ -110,22 +111,15 @@ class MemberState:
 def members_of(reports: GroupReports, start: int, rows: int) -> GroupMembers:
     """Return a page of the members of a group."""
     found: dict[str, Member] = {}
-    subscriptions: dict[str, Wanted] = {}
     conflicts: list[Clash] = []
-    said = ("", "", "")
     for broker, part in reports.brokers.items():
         if part.explained is not None:
-            conflicts += [
-                Clash(each.kind, each.sentence, broker, each.values, each.variant) for each in part.explained.conflicts
-            ]
+            conflicts += [record_of(Clash, each, broker=broker) for each in part.explained.conflicts]
         if part.online is None:
             continue
-        said = (part.online.consume_type, part.online.message_model, part.online.consume_from_where)
         reads: dict[str, set[str]] = {}
         for each in part.explained.members if part.explained is not None else ():
             reads.setdefault(each.client_id, set()).update(each.topics)
-        for wanted in part.online.subscriptions:
-            subscriptions.setdefault(wanted.topic, Wanted(wanted.topic, wanted.expression, wanted.type))
         for client in part.online.clients:
             known = found.get(client.client_id)
             found[client.client_id] = Member(
@@ -137,10 +131,13 @@ def members_of(reports: GroupReports, start: int, rows: int) -> GroupMembers:
                 tuple(sorted({*reads.get(client.client_id, ()), *(known.reads if known else ())})),
             )
     members = [found[key] for key in sorted(found)]
+    online = members_online({broker: part.online for broker, part in reports.brokers.items()})
     return GroupMembers(
         head_of(reports),
-        *said,
-        tuple(subscriptions[topic] for topic in sorted(subscriptions)),
+        online.consume_type,
+        online.message_model,
+        online.consume_from_where,
+        tuple(record_of(Wanted, each) for each in online.subscriptions),
         tuple(conflicts),
         all(part.explained is not None for part in reports.brokers.values()),
         start,
@@ -193,16 +190,7 @@ def _state(group: str, client_id: str, info: RunningInfo, stacks: bool) -> Membe
             for queue, each in info.queues.items()
         ),
         tuple(
-            TopicRate(
-                topic,
-                each.pull_ms,
-                each.pulled_per_s,
-                each.consume_ms,
-                each.consumed_per_s,
-                each.failed_per_s,
-                each.failed_count,
-            )
-            for topic, each in info.figures.items()
+            record_of(TopicRate, each, topic=topic, failed=each.failed_count) for topic, each in info.figures.items()
         ),
         info.stacks,
         stacks,

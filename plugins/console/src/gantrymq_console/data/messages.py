@@ -17,7 +17,7 @@ from gantrymq.plugin.model import ALL, TAG, MessageQueue, format_address, is_off
 from gantrymq.plugin.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking
-from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster, route_of
+from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster, readable_of, route_of
 from gantrymq_console.values import Long
 
 _PART_BYTES: Final = 256 * 1024  # of a body that are decompressed at a time for a download
@@ -29,7 +29,7 @@ _WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)  # of message
 
 
 @attrs.frozen
-class MessageFacts:
+class MessageDetails:
     """Everything recorded of a message except its body."""
 
     topic: str
@@ -57,9 +57,9 @@ class MessageFacts:
     group: str  # the group of a retry or dead letter; empty for other messages
 
 
-def facts_of(message: ReceivedMessage) -> MessageFacts:
+def details_of(message: ReceivedMessage) -> MessageDetails:
     """Return the recorded facts of *message*."""
-    return MessageFacts(
+    return MessageDetails(
         message.topic,
         message.properties.get("UNIQ_KEY", ""),
         message.offset_id,
@@ -150,8 +150,7 @@ async def _by_unique_id(
         except NoMessageFound:
             return ()
 
-    addresses = {each.name: address for each in route.brokers if (address := each.readable()) is not None}
-    answers = await asking.all({name: ask(name, address) for name, address in addresses.items()}, share)
+    answers = await asking.all({name: ask(name, address) for name, address in readable_of(route).items()}, share)
     found = [message for each in answers.values() for message in each]
     return tuple(sorted(found, key=lambda each: each.store_timestamp))
 

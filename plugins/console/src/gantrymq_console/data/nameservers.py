@@ -16,6 +16,7 @@ from gantrymq_admin.asking import Asking
 from gantrymq_admin.explanations import ExplainedSetting, explained_settings
 from gantrymq_console.access.users import is_secret, mask
 from gantrymq_console.data.cluster import Aged, Cluster
+from gantrymq_console.values import record_of
 
 AGE_S: Final = 5.0
 OF_COMMANDS: Final = (
@@ -74,23 +75,16 @@ async def name_server_settings(cluster: Cluster, server: str) -> Aged[tuple[Sett
 
 
 def _explained(each: ExplainedSetting) -> SettingRow:
-    secret = each.secret or is_secret(each.key)
     origin = _origin(each.source)
-    return SettingRow(
-        each.key,
-        mask(each.key, each.value) if not each.secret else each.value,
-        each.default,
-        each.value != each.default and origin in ("request", "given"),
-        origin,
-        each.source,
-        each.help,
-        each.kind,
-        each.choices,
-        each.at_least,
-        each.at_most,
-        each.runtime,
-        secret,
-        each.rocketmq_default is None,
+    return record_of(
+        SettingRow,
+        each,
+        value=mask(each.key, each.value) if not each.secret else each.value,
+        differs=each.value != each.default and origin in ("request", "given"),
+        origin=origin,
+        changeable=each.runtime,
+        secret=each.secret or is_secret(each.key),
+        own=each.rocketmq_default is None,
     )
 
 

@@ -18,7 +18,7 @@ from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_console.data import listing
-from gantrymq_console.data.cluster import Cluster, route_of
+from gantrymq_console.data.cluster import Cluster, readable_of, route_of
 from gantrymq_console.data.listing import Pace, Row, Walk, Wanted, row_of
 from gantrymq_console.data.table import limited
 
@@ -182,13 +182,7 @@ async def _look(cluster: Cluster, tail: Tail, asking: Asking, places: dict[Messa
     topic = tail.wanted.topic
     route = await route_of(cluster, asking, topic)
     known = {queue.broker_name for queue in places}
-    stats = await asking.all(
-        {
-            each.name: cluster.admin.topic_stats(address, topic)
-            for each in route.brokers
-            if (address := each.readable()) is not None
-        }
-    )
+    stats = await asking.all({name: cluster.admin.topic_stats(at, topic) for name, at in readable_of(route).items()})
     grown: dict[MessageQueue, int] = {}
     for broker, part in stats.items():
         for queue, each in part.items():

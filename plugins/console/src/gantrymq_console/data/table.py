@@ -15,11 +15,13 @@ from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 import attrs
 
+from gantrymq.client import Admin
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError
 from gantrymq.plugin.world import monotonic_ms
-from gantrymq_admin import summaries
 from gantrymq_admin.asking import Asking
+from gantrymq_admin.summaries import MAX_ROWS, Summaries, summary_column, summary_page
+from gantrymq_admin.summaries import Column as SummaryColumn
 from gantrymq_console.data.cluster import Aged, Cluster
 from gantrymq_console.values import Long
 
@@ -140,11 +142,23 @@ Order: TypeAlias = "tuple[tuple[Column, ...], Callable[..., Any]]"  # columns, a
 
 
 @attrs.frozen
-class Served(Generic[Row]):
-    """How brokers that serve summaries are asked. Both functions raise RequestNotServed."""
+class Served(Generic[Listed]):
+    """Requests to brokers that serve summaries. Both functions raise RequestNotServed."""
 
-    column: Callable[[str, Any], Awaitable[summaries.Column]]  # of an address, with a word
-    rows: Callable[[str, Collection[str]], Awaitable[tuple[Mapping[str, Row], int]]]  # with names; also the age in ms
+    admin: Admin
+    kind: type[Summaries]
+    row: type[Listed]
+    columns: tuple[Column, ...]  # of rows, which summaries fill
+
+    async def column(self, address: str, word: Any) -> SummaryColumn:
+        """Return a value of all rows."""
+        return await summary_column(self.admin, address, self.kind, word)
+
+    async def rows(self, address: str, names: Collection[str]) -> tuple[Mapping[str, Listed], int]:
+        """Return the rows with *names*, and their age in milliseconds."""
+        page = await summary_page(self.admin, address, self.kind, order="name", most=MAX_ROWS, system=True, names=names)
+        listed = getattr(page, self.kind.member)
+        return {each.name: row_of(self.row, each.name, each, self.columns) for each in listed}, page.age_ms
 
 
 class BrokerTable(Generic[Row]):
@@ -155,7 +169,7 @@ class BrokerTable(Generic[Row]):
         cluster: Cluster,
         kind: str,
         address: str,
-        served: Served[Row] | None,
+        served: Served[Any] | None,
         ask: Callable[[str, str], Awaitable[Row | None]],
     ) -> None:
         """Create it.
@@ -410,7 +424,7 @@ def combined(
 
 
 async def tables_of(
-    cluster: Cluster, kind: str, served: Served[Row], ask: Callable[[str, str], Awaitable[Row | None]]
+    cluster: Cluster, kind: str, served: Served[Any], ask: Callable[[str, str], Awaitable[Row | None]]
 ) -> Tables[Row]:
     """Return the tables of a kind, for all brokers that are, or were, registered."""
     kept: Tables[Row] = cluster.kept.setdefault(kind, Tables())

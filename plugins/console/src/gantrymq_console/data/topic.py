@@ -15,12 +15,12 @@ from gantrymq.plugin.model import MessageQueue, TopicConfig
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.progress import ages_of, lag_sum, oldest_age, progress_of
+from gantrymq_admin.summaries import version_name
 from gantrymq_admin.topics import hidden_messages, present_topic
-from gantrymq_console.data.clients import version_name
-from gantrymq_console.data.cluster import Cluster, route_of
+from gantrymq_console.data.cluster import Cluster, readable_of, route_of
 from gantrymq_console.data.table import limited
 from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics, put_rate, stats_at
-from gantrymq_console.values import Long
+from gantrymq_console.values import Long, optional_long, record_of
 from gantrymq_console.web.pages import BadInput
 
 _FIRST: Final = 0.6  # share of the deadline for the head, so that other brokers are still asked after a silent one
@@ -98,7 +98,7 @@ class ReaderClient:
     client_id: str
     address: str
     language: str
-    version: str
+    version: str = attrs.field(converter=version_name)  # of the protocol
     subscription: str  # expression; empty: the group does not subscribe to the topic any more
 
 
@@ -122,7 +122,7 @@ class Sender:
     client_id: str
     address: str
     language: str
-    version: str
+    version: str = attrs.field(converter=version_name)  # of the protocol
 
 
 @attrs.frozen
@@ -166,7 +166,7 @@ async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[Topi
     """Return the head, the route and the offsets of a topic. Raises NoRoute: no name server knows it."""
     route = await route_of(cluster, asking, topic)
     kind = kind_by_name(topic, await asking.needed(own_topics(cluster)))
-    masters, is_partial = _masters(route), bool(asking.missing)
+    masters, is_partial = readable_of(route), bool(asking.missing)
     found, rates, configs = await asyncio.gather(
         asking.all({name: stats_at(cluster.admin, at, topic) for name, at in masters.items()}, _FIRST),
         asking.all({name: put_rate(cluster.admin, at, topic) for name, at in masters.items()}, _FIRST),
@@ -222,7 +222,7 @@ async def topic_queues(cluster: Cluster, asking: Asking, topic: str, start: int,
 async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicGroups:
     """Return a page of the groups that read a topic, and their members. Raises NoRoute."""
     head, route, _ = await topic_head(cluster, asking, topic)
-    masters, admin, is_partial = _masters(route), cluster.admin, head.partial
+    masters, admin, is_partial = readable_of(route), cluster.admin, head.partial
     found = await asking.all({name: groups_of(cluster, at, topic) for name, at in masters.items()}, _FIRST)
     groups = sorted({group for part in found.values() for group in part})
     page = groups[start : start + rows]
@@ -236,12 +236,10 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
         late = oldest_age((await ages_of(admin, at, group, progress)).values())
         for each in online.clients if online is not None else ():
             wanted = next((one.expression for one in online.subscriptions if one.topic == topic), "") if online else ""
-            member = ReaderClient(
-                group, each.client_id, each.address, each.language, version_name(each.version), wanted
-            )
+            member = record_of(ReaderClient, each, group=group, subscription=wanted)
             clients[group, each.client_id, each.address.rpartition(":")[0]] = member
         members = len(online.clients) if online is not None else 0
-        parts[group].append((members, lag_sum(progress.values()), late))
+        parts[group].append((members, lag_sum(each.lag for each in progress.values()), late))
 
     async def ask_all(at: str) -> None:
         await limited(page, lambda group: ask(at, group))
@@ -249,12 +247,12 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
     await asking.all({name: ask_all(at) for name, at in masters.items()})
     for group in page:
         done = parts[group]
-        partial, lags = len(done) < len(masters) or is_partial, [each[1] for each in done if each[1] is not None]
+        partial = len(done) < len(masters) or is_partial
         readers.append(
             Reader(
                 group,
                 max((each[0] for each in done), default=0) or (None if partial else 0),
-                Long(sum(lags)) if done and len(lags) == len(done) else None,
+                optional_long(lag_sum(each[1] for each in done)) if done else None,
                 oldest_age(each[2] for each in done) if done else None,
                 partial,
             )
@@ -266,9 +264,9 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
 async def topic_producers(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicProducers:
     """Return a page of the producers connected to the brokers of a topic. Raises NoRoute."""
     head, route, _ = await topic_head(cluster, asking, topic)
-    found = await asking.all({name: cluster.admin.producers(at) for name, at in _masters(route).items()})
+    found = await asking.all({name: cluster.admin.producers(at) for name, at in readable_of(route).items()})
     senders = {
-        (group, each.client_id): Sender(group, each.client_id, each.address, each.language, version_name(each.version))
+        (group, each.client_id): record_of(Sender, each, group=group)
         for part in found.values()
         for group, listed in part.items()
         for each in listed
@@ -280,7 +278,7 @@ async def topic_producers(cluster: Cluster, asking: Asking, topic: str, start: i
 async def topic_settings(cluster: Cluster, asking: Asking, topic: str) -> TopicSettings:
     """Return the settings of a topic at each broker. Raises NoRoute."""
     head, route, _ = await topic_head(cluster, asking, topic)
-    found = await asking.all({name: present_config(cluster, at, topic) for name, at in _masters(route).items()})
+    found = await asking.all({name: present_config(cluster, at, topic) for name, at in readable_of(route).items()})
     brokers = []
     for grant in route.queues:
         if grant.broker_name not in found:
@@ -288,14 +286,12 @@ async def topic_settings(cluster: Cluster, asking: Asking, topic: str) -> TopicS
         config = found[grant.broker_name]
         shown = config or TopicConfig(topic, grant.read_queues, grant.write_queues, grant.perm)
         brokers.append(
-            BrokerSettings(
-                grant.broker_name,
-                shown.read_queues,
-                shown.write_queues,
-                shown.perm,
-                shown.order,
-                dict(sorted(shown.attributes.items())),
-                config is not None,
+            record_of(
+                BrokerSettings,
+                shown,
+                broker=grant.broker_name,
+                attributes=dict(sorted(shown.attributes.items())),
+                complete=config is not None,
             )
         )
     return TopicSettings(head, tuple(brokers))
@@ -312,12 +308,6 @@ async def present_config(cluster: Cluster, address: str, topic: str) -> TopicCon
         if problem.response_code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
             return None
         raise
-
-
-def _masters(route: TopicRoute) -> dict[str, str]:
-    """Return the addresses to ask about a topic: masters, or a slave of each missing master."""
-    found = {broker.name: broker.readable() for broker in route.brokers}
-    return {name: address for name, address in found.items() if address is not None}
 
 
 def _route(route: TopicRoute) -> tuple[BrokerRoute, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
@@ -16,7 +16,8 @@ from gantrymq.plugin import names
 from gantrymq.plugin.model import MessageQueue, TopicConfig
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
-from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
+from gantrymq_admin.summaries import TopicSummaries
+from gantrymq_admin.topics import named_after
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import (
     Column,
@@ -29,11 +30,10 @@ from gantrymq_console.data.table import (
     either,
     known_sum,
     largest,
-    row_of,
     tables_of,
     total,
 )
-from gantrymq_console.values import Long
+from gantrymq_console.values import Long, optional_long
 
 Got = TypeVar("Got")
 
@@ -60,7 +60,7 @@ class TopicRow(ListRow):
     kind: str = "normal"  # of KINDS, without "user" and "all"
     message_type: str | None = attrs.field(default=None, metadata={"json": False})
     queues: int | None = None
-    messages: Long | None = attrs.field(default=None, converter=attrs.converters.optional(Long))
+    messages: Long | None = attrs.field(default=None, converter=optional_long)
     newest_ms: int | None = None
     in_per_s: float | None = None
     out_per_s: float | None = None
@@ -127,21 +127,13 @@ async def groups_of(cluster: Cluster, address: str, topic: str) -> tuple[str, ..
 async def own_topics(cluster: Cluster) -> frozenset[str]:
     """Return the topics that are named for clusters and brokers."""
     brokers = await cluster.brokers()
-    clusters = {each.cluster for each in brokers}
-    return frozenset({*clusters, *(each.name for each in brokers), *(f"{each}_REPLY_TOPIC" for each in clusters)})
+    return named_after({each.cluster for each in brokers}, {each.name for each in brokers})
 
 
 async def topic_tables(cluster: Cluster) -> Tables[TopicRow]:
     """Return the known rows of topics, by broker name."""
-    admin = cluster.admin
-    served = Served(partial(topic_column, admin), partial(_summaries, admin))
+    served = Served(cluster.admin, TopicSummaries, TopicRow, _SUMMARY)
     return await tables_of(cluster, "topics", served, partial(_ask, cluster))
-
-
-async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, TopicRow], int]:
-    """Return the rows of a broker for some topics, and their age. Raises RequestNotServed."""
-    page = await topic_summaries(admin, address, most=MAX_ROWS, system=True, names=names)
-    return {each.topic: row_of(TopicRow, each.topic, each, _SUMMARY) for each in page.topics}, page.age_ms
 
 
 async def _ask(cluster: Cluster, address: str, topic: str) -> TopicRow | None:

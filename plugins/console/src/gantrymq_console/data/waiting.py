@@ -18,7 +18,7 @@ from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.pending import MAX_PAGE, PendingMessage, PendingPage, pending_page
 from gantrymq_admin.transactions import HalfMessage, TransactionPage, list_transactions
 from gantrymq_console.data.cluster import Cluster, readers_of
-from gantrymq_console.values import Long
+from gantrymq_console.values import Long, record_of
 
 _SOURCES: Final = ("levels", "timers")
 _MOST_GROUPS: Final = 16  # producer groups whose members are counted
@@ -185,7 +185,7 @@ class Half:
     next_check_ms: int | None
     born_ms: int
     stored_ms: int
-    bytes: Long
+    bytes: Long = attrs.field(converter=Long)
     online: int | None  # connected producers of the group at the broker; None if it was not answered
 
 
@@ -263,20 +263,7 @@ async def _online(cluster: Cluster, address: str, group: str) -> int:
 
 def half_of(broker: str, half: HalfMessage, online: int | None) -> Half:
     """Return a half message of a broker, for a page."""
-    return Half(
-        broker,
-        half.unique_id,
-        half.offset_id,
-        half.producer_group,
-        half.topic,
-        half.keys,
-        half.checks,
-        half.next_check_ms,
-        half.born_ms,
-        half.stored_ms,
-        Long(half.bytes),
-        online,
-    )
+    return record_of(Half, half, broker=broker, online=online)
 
 
 async def _half_queue(cluster: Cluster, broker: str, address: str) -> HalfQueue | None:

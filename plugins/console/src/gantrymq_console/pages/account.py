@@ -21,8 +21,8 @@ from gantrymq_console.access.audit import Entry
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.values import Long
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, Confirm, Download, Form, Outcome, Page, Section, View
-from gantrymq_console.web.visit import Visit
 
 _PROBED_AGE_S: Final = 600.0
 _REQUESTS: Final = {
@@ -69,12 +69,12 @@ class AboutPage:
     vendored: tuple[VendoredFile, ...]
 
 
-async def about(visit: Visit) -> View:
+async def about(context: RequestContext) -> View:
     """Show the versions of the console's parts and the capabilities of brokers."""
-    asking = Asking(visit.console.world.clock)
-    masters = await asking.one("brokers", visit.cluster.masters()) or {}
+    asking = Asking(context.console.world.clock)
+    masters = await asking.one("brokers", context.cluster.masters()) or {}
     probes = {
-        name: visit.cluster.shared(("served", at), _PROBED_AGE_S, partial(_served, visit.cluster, at))
+        name: context.cluster.shared(("served", at), _PROBED_AGE_S, partial(_served, context.cluster, at))
         for name, at in masters.items()
     }
     served = {name: each.value for name, each in (await asking.all(probes)).items()}
@@ -104,19 +104,22 @@ class AccountData:
     role: Role
     roles: tuple[Role, ...]  # all roles, for the explanation
     sessions: int  # 0 without log-in
+    by_cluster: bool  # whether the cluster decides what the user may do
     csrf_token: str  # for X-CSRF-Token in requests of scripts with the cookie of a session
 
 
-async def account(visit: Visit) -> View:
+async def account(context: RequestContext) -> View:
     """Show the account."""
-    user = visit.user
-    sessions = visit.console.identities.sessions_of(user.name)
-    return View("account.html", AccountData(user.name, user.role, tuple(Role), sessions, visit.token))
+    user = context.user
+    sessions = context.console.identities.sessions_of(user.name)
+    by_cluster = user.credentials is not None
+    data = AccountData(user.name, user.role, tuple(Role), sessions, by_cluster, context.token)
+    return View("account.html", data)
 
 
-async def log_out(visit: Visit, form: Form) -> Outcome:
+async def log_out(context: RequestContext, form: Form) -> Outcome:
     """End this session, or all sessions of the user."""
-    visit.console.identities.log_out(visit.request, everywhere=form.get("everywhere") == "yes")
+    context.console.identities.log_out(context.request, everywhere=form.get("everywhere") == "yes")
     return Outcome("account.logged_out")
 
 
@@ -130,17 +133,17 @@ class AuditPage:
     entries: tuple[Entry, ...]
 
 
-async def audit_page(visit: Visit) -> View:
+async def audit_page(context: RequestContext) -> View:
     """Show a page of the entries that contain the filter."""
-    wanted = visit.text("filter")
-    found, total = await visit.console.audit.find(wanted, visit.start, visit.rows)
-    return View("audit.html", AuditPage(wanted, visit.start, Long(total), tuple(found)))
+    wanted = context.text("filter")
+    found, total = await context.console.audit.find(wanted, context.start, context.rows)
+    return View("audit.html", AuditPage(wanted, context.start, Long(total), tuple(found)))
 
 
-async def export_audit(visit: Visit) -> Response:
+async def export_audit(context: RequestContext) -> Response:
     """Return the whole log as lines of JSON."""
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
-    return StreamingResponse(visit.console.audit.lines(), media_type="application/octet-stream", headers=headers)
+    return StreamingResponse(context.console.audit.lines(), media_type="application/octet-stream", headers=headers)
 
 
 SECTION = Section(

@@ -12,8 +12,8 @@ from gantrymq_console.data.brokers import broker_named
 from gantrymq_console.data.cluster import BrokerAddress
 from gantrymq_console.data.nameservers import SettingRow, broker_settings
 from gantrymq_console.values import Long
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Preview, View
-from gantrymq_console.web.visit import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,21 +57,21 @@ class SettingPreview:
     lasting: bool | None  # whether the server writes the change to its file; None: not known
 
 
-async def setting_list(visit: Visit) -> View:
+async def setting_list(context: RequestContext) -> View:
     """Show the settings of one broker."""
-    at = await named(visit, visit.text("id"))
-    asking = Asking(visit.console.world.clock)
-    found = await asking.one(at.address, broker_settings(visit.cluster, at.address))
-    data = chosen(visit, at.name, at.broker_id, found.value if found is not None else ())
+    at = await named(context, context.text("id"))
+    asking = Asking(context.console.world.clock)
+    found = await asking.one(at.address, broker_settings(context.cluster, at.address))
+    data = chosen(context, at.name, at.broker_id, found.value if found is not None else ())
     command = f"broker config get -b {at.address}"
     return View(
         "broker_settings.html", data, command, asking.missing, found.as_of_ms if found is not None else None, at.name
     )
 
 
-def chosen(visit: Visit, server: str, broker_id: int, settings: Sequence[SettingRow]) -> SettingList:
+def chosen(context: RequestContext, server: str, broker_id: int, settings: Sequence[SettingRow]) -> SettingList:
     """Return the page of *settings* that the parameters of the address ask for."""
-    wanted, show = visit.text("filter"), visit.choice("show", SHOWN)
+    wanted, show = context.text("filter"), context.choice("show", SHOWN)
     rows = [
         each
         for each in settings
@@ -79,26 +79,26 @@ def chosen(visit: Visit, server: str, broker_id: int, settings: Sequence[Setting
         and (show != "changed" or each.differs)
         and (show != "run_time" or each.origin == "request")
     ]
-    page = tuple(rows[visit.start : visit.start + visit.rows])
+    page = tuple(rows[context.start : context.start + context.rows])
     changed = sum(each.differs is True for each in settings)
-    return SettingList(server, broker_id, wanted, show, visit.start, Long(len(rows)), changed, page)
+    return SettingList(server, broker_id, wanted, show, context.start, Long(len(rows)), changed, page)
 
 
-async def setting_page(visit: Visit) -> View:
+async def setting_page(context: RequestContext) -> View:
     """Show one setting of one broker, with a form to change it."""
-    at = await named(visit, visit.text("id"))
-    asking = Asking(visit.console.world.clock)
-    found = await asking.needed(broker_settings(visit.cluster, at.address))
-    data = SettingPage(at.name, at.broker_id, at.address, setting_of(found.value, visit.names["key"]))
+    at = await named(context, context.text("id"))
+    asking = Asking(context.console.world.clock)
+    found = await asking.needed(broker_settings(context.cluster, at.address))
+    data = SettingPage(at.name, at.broker_id, at.address, setting_of(found.value, context.names["key"]))
     command = f"broker config get {data.setting.key} -b {at.address}"
     return View("broker_setting.html", data, command, (), found.as_of_ms, data.setting.key)
 
 
-async def preview(visit: Visit, form: Form) -> Preview:
+async def preview(context: RequestContext, form: Form) -> Preview:
     """Return the old and the new value."""
-    at = await named(visit, form.get("id", ""))
-    visit.cluster.forget(("settings", at.address))
-    setting = setting_of((await broker_settings(visit.cluster, at.address)).value, visit.names["key"])
+    at = await named(context, form.get("id", ""))
+    context.cluster.forget(("settings", at.address))
+    setting = setting_of((await broker_settings(context.cluster, at.address)).value, context.names["key"])
     if setting.changeable is False:
         raise BadInput("brokers.not_at_run_time", key=setting.key)
     new = setting_value(form)
@@ -110,12 +110,12 @@ async def preview(visit: Visit, form: Form) -> Preview:
     return Preview("broker_setting_preview.html", data, command, f"{at.name} {setting.key}", change)
 
 
-async def change(visit: Visit, form: Form) -> Outcome:
+async def change(context: RequestContext, form: Form) -> Outcome:
     """Set a new value."""
-    at = await named(visit, form.get("id", ""))
-    key = visit.names["key"]
-    await visit.cluster.admin.change_broker_settings(at.address, {key: setting_value(form)})
-    visit.cluster.forget(("settings", at.address), ("runtime", at.address), "overview")
+    at = await named(context, form.get("id", ""))
+    key = context.names["key"]
+    await context.cluster.admin.change_broker_settings(at.address, {key: setting_value(form)})
+    context.cluster.forget(("settings", at.address), ("runtime", at.address), "overview")
     return Outcome("brokers.setting_changed", {"key": key, "name": at.name}, f"brokers/{at.name}/settings")
 
 
@@ -135,13 +135,13 @@ def setting_value(form: Form) -> str:
     return value
 
 
-async def named(visit: Visit, broker_id: str) -> BrokerAddress:
+async def named(context: RequestContext, broker_id: str) -> BrokerAddress:
     """Return the broker of the path with this id. Raises NotFound."""
-    name = visit.names["broker"]
+    name = context.names["broker"]
     number = int(broker_id) if broker_id.isascii() and broker_id.isdecimal() and len(broker_id) < 19 else 0
-    found = await broker_named(visit.cluster, name, number)
+    found = await broker_named(context.cluster, name, number)
     if found is None:
-        await visit.cluster.brokers()  # raises if no name server answers: then it is not known whether it exists
+        await context.cluster.brokers()  # raises if no name server answers: then it is not known whether it exists
         raise NotFound("brokers.no_such", name=name)
     return found
 

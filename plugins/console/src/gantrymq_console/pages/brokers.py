@@ -25,8 +25,8 @@ from gantrymq_console.data.brokers import (
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
 from gantrymq_console.values import Long
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Preview, Section, View
-from gantrymq_console.web.visit import Visit
 
 _TOPICS_AGE_S = 30.0
 
@@ -78,31 +78,31 @@ class ForgetPreview:
     member: int  # its id in the set
 
 
-async def broker_list(visit: Visit) -> View:
+async def broker_list(context: RequestContext) -> View:
     """Show all brokers."""
-    asking = Asking(visit.console.world.clock)
-    found = await asking.needed(overview(visit.cluster))
+    asking = Asking(context.console.world.clock)
+    found = await asking.needed(overview(context.cluster))
     masters = {each.name for each in found.value.brokers if each.broker_id == 0 and each.registered and each.answers}
-    copies = await asking.all({name: copies_of_name(visit.cluster, name) for name in sorted(masters)})
+    copies = await asking.all({name: copies_of_name(context.cluster, name) for name in sorted(masters)})
     unregistered = tuple((name, each) for name, rows in copies.items() for each in rows if each.broker_id is None)
     data = BrokerList(found.value.brokers, unregistered)
     return View("brokers.html", data, "cluster", asking.missing, found.as_of_ms)
 
 
-async def broker_page(visit: Visit) -> View:
+async def broker_page(context: RequestContext) -> View:
     """Show one broker."""
-    asking = Asking(visit.console.world.clock)
-    at = await asking.needed(named(visit, visit.text("id")))
-    every = await asking.needed(overview(visit.cluster))
+    asking = Asking(context.console.world.clock)
+    at = await asking.needed(named(context, context.text("id")))
+    every = await asking.needed(overview(context.cluster))
     state = next((each for each in every.value.brokers if each.address == at.address), None)
     info: Mapping[str, str] = {}
     figures = writable = copies = None
     if state is None or state.answers:
-        got = await asking.one(at.address, runtime_info(visit.cluster, at.address))
+        got = await asking.one(at.address, runtime_info(context.cluster, at.address))
         info = got.value if got is not None else {}
-        figures = await asking.one(at.address, figures_of(visit.cluster, at.address))
-        writable = await asking.one(at.name, accepts_sends(visit.cluster, at.name))
-        copies = await asking.one(f"replication of {at.name}", copies_of_name(visit.cluster, at.name))
+        figures = await asking.one(at.address, figures_of(context.cluster, at.address))
+        writable = await asking.one(at.name, accepts_sends(context.cluster, at.name))
+        copies = await asking.one(f"replication of {at.name}", copies_of_name(context.cluster, at.name))
     state = attrs.evolve(state or state_of(at, info), writable=None if at.broker_id else writable)
     shown = BrokerPage(state, info, figures, writable, copies)
     title = shown.broker.title
@@ -112,11 +112,11 @@ async def broker_page(visit: Visit) -> View:
 # --- closing and opening ---
 
 
-async def permission_preview(visit: Visit, form: Form) -> Preview:
+async def permission_preview(context: RequestContext, form: Form) -> Preview:
     """Return a preview of closing or opening the broker of the path."""
-    at = await named(visit, form.get("id", ""))
+    at = await named(context, form.get("id", ""))
     close = _closes(form)
-    cluster = visit.cluster
+    cluster = context.cluster
     configs = await cluster.shared(
         ("topic_configs", at.address), _TOPICS_AGE_S, lambda: cluster.admin.topic_configs(at.address)
     )
@@ -131,13 +131,13 @@ async def permission_preview(visit: Visit, form: Form) -> Preview:
     return Preview("broker_permission.html", data, f"broker write-perm {word} {at.name}", at.name, change)
 
 
-async def change_permission(visit: Visit, form: Form) -> Outcome:
+async def change_permission(context: RequestContext, form: Form) -> Outcome:
     """Close or open a broker for writing at all name servers."""
-    at = await named(visit, form.get("id", ""))
-    admin = visit.cluster.admin
+    at = await named(context, form.get("id", ""))
+    admin = context.cluster.admin
     close = _closes(form)
     changed = await (admin.wipe_write_permission if close else admin.add_write_permission)(at.name)
-    visit.cluster.forget()
+    context.cluster.forget()
     key = "brokers.closed" if close else "brokers.opened"
     fields = {"name": at.name, "topics": max(changed.values(), default=0), "servers": len(changed)}
     return Outcome(key, fields, f"brokers/{at.name}", data=changed)
@@ -153,21 +153,21 @@ def _closes(form: Form) -> bool:
 # --- clean-up ---
 
 
-async def clean_preview(visit: Visit, form: Form) -> Preview:
+async def clean_preview(context: RequestContext, form: Form) -> Preview:
     """Return a preview of a clean-up, with the present size of the log."""
-    at = await named(visit, form.get("id", ""))
+    at = await named(context, form.get("id", ""))
     what = _cleaning(form)
-    state = state_of(at, (await runtime_info(visit.cluster, at.address)).value)
+    state = state_of(at, (await runtime_info(context.cluster, at.address)).value)
     data = CleanPreview(at.name, what, state.log_bytes, state.disk_used)
     command = f"broker clean {what} -b {at.address}"
     return Preview("broker_clean.html", data, command, at.name, f"clean {what}", what)
 
 
-async def clean(visit: Visit, form: Form) -> Outcome:
+async def clean(context: RequestContext, form: Form) -> Outcome:
     """Clean up at one broker."""
-    at = await named(visit, form.get("id", ""))
-    said = await visit.cluster.admin.clean(at.address, _cleaning(form))
-    visit.cluster.forget("overview", ("runtime", at.address))
+    at = await named(context, form.get("id", ""))
+    said = await context.cluster.admin.clean(at.address, _cleaning(form))
+    context.cluster.forget("overview", ("runtime", at.address))
     return Outcome("brokers.cleaned", {"name": at.name, "said": said or "-"}, f"brokers/{at.name}", data=said)
 
 
@@ -181,21 +181,21 @@ def _cleaning(form: Form) -> str:
 # --- forgetting ---
 
 
-async def forget_preview(visit: Visit, form: Form) -> Preview:
+async def forget_preview(context: RequestContext, form: Form) -> Preview:
     """Return which broker of an elected set is to be forgotten."""
-    at, member = await named(visit, ""), _member(form)
+    at, member = await named(context, ""), _member(form)
     command = f"cluster forget {at.name} {member}"
     return Preview("broker_forget.html", ForgetPreview(at.name, member), command, at.name, f"forget broker id {member}")
 
 
-async def forget(visit: Visit, form: Form) -> Outcome:
+async def forget(context: RequestContext, form: Form) -> Outcome:
     """Remove a broker from an elected set, by its master."""
-    at, member = await named(visit, ""), _member(form)
-    found = await elected_set(visit.cluster, at.name)
+    at, member = await named(context, ""), _member(form)
+    found = await elected_set(context.cluster, at.name)
     if found is None:
         raise BadInput("brokers.not_elected", name=at.name)
-    await forget_broker(visit.cluster.admin, found, member)
-    visit.cluster.forget(("copies", at.name))
+    await forget_broker(context.cluster.admin, found, member)
+    context.cluster.forget(("copies", at.name))
     return Outcome("brokers.forgotten", {"name": at.name, "member": member}, f"brokers/{at.name}")
 
 

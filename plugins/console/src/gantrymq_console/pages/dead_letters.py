@@ -17,9 +17,9 @@ from gantrymq_console.data.dead_letters import Cause, Letter, Progress, Selectio
 from gantrymq_console.data.group import GroupHead, group_reports, head_of
 from gantrymq_console.pages.sending import PRODUCER_GROUP
 from gantrymq_console.values import Long
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotFound, Outcome, Page, Preview, Section, View
-from gantrymq_console.web.visit import Visit
 
 _JOB: Final = "resend"
 _TARGETS: Final = ("group", "retry", "topic")
@@ -46,32 +46,32 @@ class LettersPage:
     may_send: bool
 
 
-async def show(visit: Visit) -> View:
+async def show(context: RequestContext) -> View:
     """Show the newest dead letters and their causes."""
-    group, hours = visit.names["group"], visit.choice("hours", _HOURS)
-    asking = Asking(visit.console.world.clock)
-    since = _since(visit, hours)
+    group, hours = context.names["group"], context.choice("hours", _HOURS)
+    asking = Asking(context.console.world.clock)
+    since = _since(context, hours)
     head, found = await asyncio.gather(
-        _head(visit, asking),
+        _head(context, asking),
         asking.needed(
-            visit.cluster.shared(
-                ("dead letters", group, hours), 5, lambda: dead_letters.letters_of(visit.cluster, group, since)
+            context.cluster.shared(
+                ("dead letters", group, hours), 5, lambda: dead_letters.letters_of(context.cluster, group, since)
             )
         ),
     )
     letters = found.value.letters
-    shown = letters[visit.start : visit.start + visit.rows]
+    shown = letters[context.start : context.start + context.rows]
     data = LettersPage(
         group,
         head,
         hours,
         found.value.count,
         found.value.causes[:20],
-        visit.start,
+        context.start,
         len(letters),
         shown,
-        await asking.one("sent again", dead_letters.sent_again(visit.cluster, group, shown)),
-        visit.may(Role.OPERATOR),
+        await asking.one("sent again", dead_letters.sent_again(context.cluster, group, shown)),
+        context.may(Role.OPERATOR),
     )
     # The command lists the oldest letters.
     whole = hours == "all" and len(data.letters) == data.count
@@ -79,9 +79,9 @@ async def show(visit: Visit) -> View:
     return View("dead_letters.html", data, command, asking.missing, found.as_of_ms, title=group)
 
 
-async def _head(visit: Visit, asking: Asking) -> GroupHead | None:
+async def _head(context: RequestContext, asking: Asking) -> GroupHead | None:
     try:
-        return head_of(await group_reports(visit.cluster, asking, visit.names["group"]))
+        return head_of(await group_reports(context.cluster, asking, context.names["group"]))
     except ClientError:
         return None
 
@@ -98,10 +98,10 @@ class ResendPreview:
     once_more: bool  # also letters that were sent again before
 
 
-async def preview(visit: Visit, form: Form) -> Preview:
+async def preview(context: RequestContext, form: Form) -> Preview:
     """Return how many letters would be sent, and where."""
-    selection = _selection(visit, form)
-    count = await dead_letters.count_selected(visit.cluster, selection)
+    selection = _selection(context, form)
+    count = await dead_letters.count_selected(context.cluster, selection)
     if not count:
         raise BadInput("dead_letters.nothing")
     places, once_more = selection.places, selection.once_more
@@ -113,16 +113,16 @@ async def preview(visit: Visit, form: Form) -> Preview:
     return Preview("dead_letters_preview.html", data, command, selection.group, f"{count} to {selection.target}")
 
 
-async def resend(visit: Visit, form: Form) -> Outcome:
+async def resend(context: RequestContext, form: Form) -> Outcome:
     """Start a job that sends the letters again, and show it."""
-    selection = _selection(visit, form)
-    count = await dead_letters.count_selected(visit.cluster, selection)
-    producer = visit.cluster.client.producer(PRODUCER_GROUP)
+    selection = _selection(context, form)
+    count = await dead_letters.count_selected(context.cluster, selection)
+    producer = context.cluster.client.producer(PRODUCER_GROUP)
 
     async def work(job: Job[Progress]) -> None:
-        await dead_letters.resend(visit.cluster, producer, selection, job)
+        await dead_letters.resend(context.cluster, producer, selection, job)
 
-    job = visit.console.jobs.start(_JOB, visit.user.name, Progress(selection.group, Long(count)), work)
+    job = context.console.jobs.start(_JOB, context.user.name, Progress(selection.group, Long(count)), work)
     to = f"/groups/{selection.group}/dlq/{job.id}"
     return Outcome("dead_letters.started", {"count": count}, to, data={"job": job.id})
 
@@ -145,9 +145,9 @@ class JobPage:
     failure: str
 
 
-async def show_job(visit: Visit) -> View:
+async def show_job(context: RequestContext) -> View:
     """Show the progress of a run, and the letters that failed."""
-    job = _job(visit)
+    job = _job(context)
     progress: Progress = job.progress
     data = JobPage(
         job.id,
@@ -166,25 +166,25 @@ async def show_job(visit: Visit) -> View:
     return View("dead_letters_job.html", data, title=progress.group)
 
 
-async def stop(visit: Visit, form: Form) -> Outcome:
+async def stop(context: RequestContext, form: Form) -> Outcome:
     """Stop a run; letters that were sent stay sent."""
-    job = _job(visit)
+    job = _job(context)
     job.stop_asked = True
-    return Outcome("dead_letters.stopping", {}, f"/groups/{visit.names['group']}/dlq/{job.id}")
+    return Outcome("dead_letters.stopping", {}, f"/groups/{context.names['group']}/dlq/{job.id}")
 
 
-def _job(visit: Visit) -> Job[Progress]:
-    job = visit.console.jobs.find(visit.names["job"], _JOB, visit.user.name)
+def _job(context: RequestContext) -> Job[Progress]:
+    job = context.console.jobs.find(context.names["job"], _JOB, context.user.name)
     if job is None:
         raise NotFound("dead_letters.no_job")
     return job
 
 
-def _since(visit: Visit, hours: str) -> int:
-    return 0 if hours == "all" else visit.now_ms() - int(hours) * 3_600_000
+def _since(context: RequestContext, hours: str) -> int:
+    return 0 if hours == "all" else context.now_ms() - int(hours) * 3_600_000
 
 
-def _selection(visit: Visit, form: Form) -> Selection:
+def _selection(context: RequestContext, form: Form) -> Selection:
     """Return the letters that a form selects. Raises BadInput: none, or a malformed place."""
     target = form.get("target", "group")
     if target not in _TARGETS:
@@ -201,8 +201,8 @@ def _selection(visit: Visit, form: Form) -> Selection:
     if prefix and not places:
         raise BadInput("dead_letters.nothing")
     # The range begins at a whole minute, so that preview and confirmation select the same letters.
-    since = 0 if prefix else _since(visit, scope) // 60_000 * 60_000
-    return Selection(visit.names["group"], target, bool(form.get("again")), since, places)
+    since = 0 if prefix else _since(context, scope) // 60_000 * 60_000
+    return Selection(context.names["group"], target, bool(form.get("again")), since, places)
 
 
 SECTION = Section(

@@ -16,8 +16,8 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data.group import GroupHead
 from gantrymq_console.data.groups import forget_groups
 from gantrymq_console.values import Long
+from gantrymq_console.web.context import RequestContext, moment_of
 from gantrymq_console.web.pages import Action, BadInput, NotFound, Outcome, Preview
-from gantrymq_console.web.visit import Visit, moment_of
 
 _TARGETS: Final = ("time", "first", "last", "offset")
 _FIELDS: Final = ("topic", "target", "time", "time_utc", "offset", "queue")  # of a reset
@@ -80,10 +80,10 @@ class OffsetDeletion:
     brokers: tuple[str, ...]  # that have offsets
 
 
-async def _preview_reset(visit: Visit, form: Form) -> Preview:
-    topic, target, queue = _topic(form), _target(visit, form), _queue(form)
-    done = await _reset(visit, topic, target, queue, dry_run=True)
-    name = visit.names["group"]
+async def _preview_reset(context: RequestContext, form: Form) -> Preview:
+    topic, target, queue = _topic(form), _target(context, form), _queue(form)
+    done = await _reset(context, topic, target, queue, dry_run=True)
+    name = context.names["group"]
     command = f"group reset {quote(name)} -t {quote(topic)} --to {_to(target)}" + (
         f" -q {queue}" if queue is not None else ""
     )
@@ -91,29 +91,29 @@ async def _preview_reset(visit: Visit, form: Form) -> Preview:
     return Preview("group_reset.html", data, command, name, _told(data), steady=_steady((done,), target))
 
 
-async def _run_reset(visit: Visit, form: Form) -> Outcome:
-    topic, target, queue = _topic(form), _target(visit, form), _queue(form)
-    done = await _reset(visit, topic, target, queue, dry_run=False)
-    return await _outcome(visit, "groups.was_reset", (done,))
+async def _run_reset(context: RequestContext, form: Form) -> Outcome:
+    topic, target, queue = _topic(form), _target(context, form), _queue(form)
+    done = await _reset(context, topic, target, queue, dry_run=False)
+    return await _outcome(context, "groups.was_reset", (done,))
 
 
-async def _preview_clone(visit: Visit, form: Form) -> Preview:
-    source, group = visit.names["group"], _clone_name(visit, form)
-    done = await _clone(visit, form, group, dry_run=True)
+async def _preview_clone(context: RequestContext, form: Form) -> Preview:
+    source, group = context.names["group"], _clone_name(context, form)
+    done = await _clone(context, form, group, dry_run=True)
     topic = form.get("topic", "").strip()
     command = f"group clone -s {quote(source)} -g {quote(group)}" + (f" -t {quote(topic)}" if topic else "")
     data = _shown(group, source, done, None)
     return Preview("group_reset.html", data, command, group, _told(data), steady=_steady(done, OffsetTarget()))
 
 
-async def _run_clone(visit: Visit, form: Form) -> Outcome:
-    done = await _clone(visit, form, _clone_name(visit, form), dry_run=False)
-    return await _outcome(visit, "groups.was_cloned", done, _clone_name(visit, form))
+async def _run_clone(context: RequestContext, form: Form) -> Outcome:
+    done = await _clone(context, form, _clone_name(context, form), dry_run=False)
+    return await _outcome(context, "groups.was_cloned", done, _clone_name(context, form))
 
 
-async def _preview_deletion(visit: Visit, form: Form) -> Preview:
-    group, topic = visit.names["group"], _topic(form)
-    brokers = await _brokers_with_offsets(visit, group, topic)
+async def _preview_deletion(context: RequestContext, form: Form) -> Preview:
+    group, topic = context.names["group"], _topic(form)
+    brokers = await _brokers_with_offsets(context, group, topic)
     if not brokers:
         raise BadInput("groups.no_offsets_on", group=group, topic=topic)
     command = f"group delete-offsets {quote(group)} -t {quote(topic)}"
@@ -121,18 +121,18 @@ async def _preview_deletion(visit: Visit, form: Form) -> Preview:
     return Preview("group_offsets_delete.html", data, command, group, f"deletes the offsets on {topic}")
 
 
-async def _run_deletion(visit: Visit, form: Form) -> Outcome:
-    group, topic = visit.names["group"], _topic(form)
-    for address in (await _brokers_with_offsets(visit, group, topic)).values():
-        await delete_offsets(visit.cluster.admin, address, group, topic)
-    await forget_groups(visit.cluster, group)
+async def _run_deletion(context: RequestContext, form: Form) -> Outcome:
+    group, topic = context.names["group"], _topic(form)
+    for address in (await _brokers_with_offsets(context, group, topic)).values():
+        await delete_offsets(context.cluster.admin, address, group, topic)
+    await forget_groups(context.cluster, group)
     return Outcome("groups.offsets_deleted", {"group": group, "topic": topic}, f"groups/{group}/offsets")
 
 
-async def _brokers_with_offsets(visit: Visit, group: str, topic: str) -> dict[str, str]:
+async def _brokers_with_offsets(context: RequestContext, group: str, topic: str) -> dict[str, str]:
     """Return the addresses of the brokers that know the group on the topic; others may be RocketMQ's."""
-    admin = visit.cluster.admin
-    masters = (await visit.cluster.masters()).items()
+    admin = context.cluster.admin
+    masters = (await context.cluster.masters()).items()
     return {name: address for name, address in masters if group in await admin.groups_of_topic(address, topic)}
 
 
@@ -159,22 +159,24 @@ ACTIONS: Final = (
 )
 
 
-async def _reset(visit: Visit, topic: str, target: OffsetTarget, queue: int | None, *, dry_run: bool) -> OffsetReset:
-    name = visit.names["group"]
+async def _reset(
+    context: RequestContext, topic: str, target: OffsetTarget, queue: int | None, *, dry_run: bool
+) -> OffsetReset:
+    name = context.names["group"]
     try:
-        return await visit.cluster.admin.reset_offsets(name, topic, target, queue_id=queue, dry_run=dry_run)
+        return await context.cluster.admin.reset_offsets(name, topic, target, queue_id=queue, dry_run=dry_run)
     except GroupNotExist:
         raise NotFound("groups.none_there", group=name) from None
 
 
-async def _clone(visit: Visit, form: Form, group: str, *, dry_run: bool) -> tuple[OffsetReset, ...]:
+async def _clone(context: RequestContext, form: Form, group: str, *, dry_run: bool) -> tuple[OffsetReset, ...]:
     topic = form.get("topic", "").strip() or None
-    return await visit.cluster.admin.clone_offsets(visit.names["group"], group, topic, dry_run=dry_run)
+    return await context.cluster.admin.clone_offsets(context.names["group"], group, topic, dry_run=dry_run)
 
 
-async def _outcome(visit: Visit, key: str, done: tuple[OffsetReset, ...], group: str = "") -> Outcome:
-    group = group or visit.names["group"]
-    await forget_groups(visit.cluster, group)
+async def _outcome(context: RequestContext, key: str, done: tuple[OffsetReset, ...], group: str = "") -> Outcome:
+    group = group or context.names["group"]
+    await forget_groups(context.cluster, group)
     if any("members" in each.ways for each in done):
         key = f"{key}_by_members"
     fields = {
@@ -244,7 +246,7 @@ def _topic(form: Form) -> str:
     return topic
 
 
-def _target(visit: Visit, form: Form) -> OffsetTarget:
+def _target(context: RequestContext, form: Form) -> OffsetTarget:
     """Return the target of a form. Raises BadInput: it names none."""
     kind = form.get("target", "time")
     if kind == "first":
@@ -261,7 +263,7 @@ def _target(visit: Visit, form: Form) -> OffsetTarget:
     time_ms = moment_of(form, "time")
     if time_ms is None:
         raise BadInput("common.no_time")
-    if time_ms > visit.now_ms():
+    if time_ms > context.now_ms():
         raise BadInput("common.not_a_time", value=form.get("time", "")[:40])
     return OffsetTarget.at_time(time_ms)
 
@@ -279,9 +281,9 @@ def _to(target: OffsetTarget) -> str:
     return target.edge or str(target.time_ms if target.time_ms is not None else target.queue_offset)
 
 
-def _clone_name(visit: Visit, form: Form) -> str:
+def _clone_name(context: RequestContext, form: Form) -> str:
     group = form.get("clone", "").strip()
     names.check_group(group)
-    if group == visit.names["group"]:
+    if group == context.names["group"]:
         raise BadInput("groups.same_group", group=group)
     return group

@@ -20,6 +20,7 @@ from gantrymq_console.data.groups import forget_groups, is_system
 from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.data.topic import masters_of
 from gantrymq_console.pages import group_offsets
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import (
     Action,
     BadInput,
@@ -33,7 +34,6 @@ from gantrymq_console.web.pages import (
     View,
     outcome_of,
 )
-from gantrymq_console.web.visit import Visit
 
 _FIELDS: Final = (
     "retry_max_times",
@@ -108,35 +108,35 @@ def settings_of(reports: GroupReports) -> GroupSettings:
     return GroupSettings(head_of(reports), found)
 
 
-async def new(visit: Visit) -> View:
+async def new(context: RequestContext) -> View:
     """Show the form of a new group."""
-    brokers = await Asking(visit.console.world.clock).needed(visit.cluster.brokers())
+    brokers = await Asking(context.console.world.clock).needed(context.cluster.brokers())
     clusters = tuple(sorted({each.cluster for each in brokers}))
-    return View("group_new.html", NewGroup(clusters, visit.text("name"), GroupConfig("")))
+    return View("group_new.html", NewGroup(clusters, context.text("name"), GroupConfig("")))
 
 
-async def _preview_new(visit: Visit, form: Form) -> Preview:
+async def _preview_new(context: RequestContext, form: Form) -> Preview:
     config = _config(form, GroupConfig(form.get("group", "").strip()))
     names.check_group(config.name)
-    masters = await masters_of(visit.cluster, form.get("cluster", ""))
+    masters = await masters_of(context.cluster, form.get("cluster", ""))
     for address in masters.values():
-        if config.name in await visit.cluster.admin.groups(address):
+        if config.name in await context.cluster.admin.groups(address):
             raise BadInput("groups.exists", group=config.name)
     changes = tuple((key, "", value) for key, value in _shown(config).items())
     data = GroupChange(config.name, True, tuple((name, changes) for name in masters), None, None, False)
     return Preview("group_change.html", data, _command(config), config.name, "creates the group")
 
 
-async def _create(visit: Visit, form: Form) -> Outcome:
+async def _create(context: RequestContext, form: Form) -> Outcome:
     config = _config(form, GroupConfig(form.get("group", "").strip()))
-    for address in (await masters_of(visit.cluster, form.get("cluster", ""))).values():
-        await visit.cluster.admin.create_group(address, config)
-    await forget_groups(visit.cluster, config.name)
+    for address in (await masters_of(context.cluster, form.get("cluster", ""))).values():
+        await context.cluster.admin.create_group(address, config)
+    await forget_groups(context.cluster, config.name)
     return Outcome("groups.created", {"group": config.name}, f"groups/{config.name}")
 
 
-async def _preview_change(change: str, visit: Visit, form: Form) -> Preview:
-    reports, gone = await _reports_to_change(visit)
+async def _preview_change(change: str, context: RequestContext, form: Form) -> Preview:
+    reports, gone = await _reports_to_change(context)
     brokers: list[tuple[str, Changes]] = []
     for broker, part in reports.brokers.items():
         if part.config is not None:
@@ -152,19 +152,19 @@ async def _preview_change(change: str, visit: Visit, form: Form) -> Preview:
     return Preview("group_change.html", data, _command(wanted_config), reports.name, told, steady=[brokers, gone])
 
 
-async def _change(change: str, visit: Visit, form: Form) -> Outcome:
-    (reports, gone), masters = await _reports_to_change(visit), await visit.cluster.masters()
+async def _change(change: str, context: RequestContext, form: Form) -> Outcome:
+    (reports, gone), masters = await _reports_to_change(context), await context.cluster.masters()
     for broker, part in reports.brokers.items():
         if part.config is not None and broker in masters:
             wanted = attrs.evolve(_wanted(change, form, part.config), attributes={})  # no value changes
-            await visit.cluster.admin.create_group(masters[broker], wanted)
-    await forget_groups(visit.cluster, reports.name)
+            await context.cluster.admin.create_group(masters[broker], wanted)
+    await forget_groups(context.cluster, reports.name)
     key = {"settings": "groups.changed", "stop": "groups.stopped", "allow": "groups.allowed"}[change]
     return outcome_of(key, "group", reports.name, f"groups/{reports.name}/settings", gone)
 
 
-async def _preview_deletion(visit: Visit, form: Form) -> Preview:
-    reports, gone = await _reports_to_change(visit)
+async def _preview_deletion(context: RequestContext, form: Form) -> Preview:
+    reports, gone = await _reports_to_change(context)
     head, clean = head_of(reports), form.get("clean_offsets") == "on"
     data = GroupDeletion(reports.name, head.members, head.lag, tuple(reports.brokers), clean, gone)
     command = f"group delete {quote(reports.name)}" + (" --clean-offsets" if clean else "")
@@ -172,12 +172,12 @@ async def _preview_deletion(visit: Visit, form: Form) -> Preview:
     return Preview("group_delete.html", data, command, reports.name, change, steady=[head.members, clean, gone])
 
 
-async def _delete(visit: Visit, form: Form) -> Outcome:
-    name, masters = visit.names["group"], await visit.cluster.masters()
-    reports, gone = await _reports_to_change(visit)
+async def _delete(context: RequestContext, form: Form) -> Outcome:
+    name, masters = context.names["group"], await context.cluster.masters()
+    reports, gone = await _reports_to_change(context)
     for broker in reports.brokers:
-        await visit.cluster.admin.delete_group(masters[broker], name, clean_offsets=form.get("clean_offsets") == "on")
-    await forget_groups(visit.cluster, name)
+        await context.cluster.admin.delete_group(masters[broker], name, clean_offsets=form.get("clean_offsets") == "on")
+    await forget_groups(context.cluster, name)
     return outcome_of("groups.deleted", "group", name, "groups", gone)
 
 
@@ -203,18 +203,18 @@ _ACTIONS: Final = (
 )
 
 
-async def _reports_to_change(visit: Visit) -> tuple[GroupReports, tuple[str, ...]]:
+async def _reports_to_change(context: RequestContext) -> tuple[GroupReports, tuple[str, ...]]:
     """Return the reports of the group of the address, which must not be a system group, and the missing brokers.
 
     Raises:
         NotFound, BadInput: there is no such group, or it is a system group, or a registered broker does not answer, or
             none has it while one is gone.
     """
-    name, asking = visit.names["group"], Asking(visit.console.world.clock)
+    name, asking = context.names["group"], Asking(context.console.world.clock)
     if is_system(name):
         raise BadInput("groups.system_stays", group=name)
-    reports = await _reports(visit, asking)
-    silent, gone = [each.what for each in asking.missing], await visit.cluster.gone()
+    reports = await _reports(context, asking)
+    silent, gone = [each.what for each in asking.missing], await context.cluster.gone()
     if silent and (not reports.brokers or any(each not in gone for each in silent)):
         raise BadInput("groups.not_all_answer", brokers=", ".join(silent))
     return reports, tuple(silent)
@@ -271,68 +271,68 @@ def _command(config: GroupConfig) -> str:
     )
 
 
-async def group_list(visit: Visit) -> View:
+async def group_list(context: RequestContext) -> View:
     """Show a page of the groups whose names contain the filter, those furthest behind first."""
-    asking = Asking(visit.console.world.clock)
-    data = await groups.group_list(visit.cluster, asking, visit.list_query("kind", groups.KINDS, groups.SORTS))
+    asking = Asking(context.console.world.clock)
+    data = await groups.group_list(context.cluster, asking, context.list_query("kind", groups.KINDS, groups.SORTS))
     command = ("group list" if data.kind == "user" else "group list --all") if not data.filter else ""
     return View("groups.html", data, command, asking.missing, oldest_ms(data.groups))
 
 
-async def overview(visit: Visit) -> View:
+async def overview(context: RequestContext) -> View:
     """Show why a group receives nothing, and its lag by topic."""
-    asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = group.overview_of(await _reports(visit, asking))
+    asking, name = Asking(context.console.world.clock), context.names["group"]
+    data = group.overview_of(await _reports(context, asking))
     return View("group.html", data, f"group explain {quote(name)}", asking.missing, title=name)
 
 
-async def queues(visit: Visit) -> View:
+async def queues(context: RequestContext) -> View:
     """Show the queues of a group, those with the largest lag first."""
-    asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    topic = visit.text("topic")
-    data = group.queues_of(await _reports(visit, asking), topic, visit.start, visit.rows)
+    asking, name = Asking(context.console.world.clock), context.names["group"]
+    topic = context.text("topic")
+    data = group.queues_of(await _reports(context, asking), topic, context.start, context.rows)
     command = f"group progress {quote(name)}" + (f" -t {quote(topic)}" if topic else "")
     return View("group_queues.html", data, command, asking.missing, title=name)
 
 
-async def group_members(visit: Visit) -> View:
+async def group_members(context: RequestContext) -> View:
     """Show the members of a group, their subscriptions and conflicts."""
-    asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = members.members_of(await _reports(visit, asking), visit.start, visit.rows)
+    asking, name = Asking(context.console.world.clock), context.names["group"]
+    data = members.members_of(await _reports(context, asking), context.start, context.rows)
     return View("group_members.html", data, f"group clients {quote(name)}", asking.missing, title=name)
 
 
-async def member(visit: Visit) -> View:
+async def member(context: RequestContext) -> View:
     """Show the running information of one member, with thread stacks for operators."""
-    asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    client_id, stacks = visit.text("id"), visit.text("stacks") == "yes"
-    if stacks and not visit.may(Role.OPERATOR):
-        raise Forbidden("common.forbidden", role=Role.OPERATOR.word, user=visit.user.name, own=visit.user.role.word)
-    data = await members.member_state(visit.cluster, asking, name, client_id, stacks=stacks)
+    asking, name = Asking(context.console.world.clock), context.names["group"]
+    client_id, stacks = context.text("id"), context.text("stacks") == "yes"
+    if stacks and not context.may(Role.OPERATOR):
+        raise Forbidden("common.forbidden", role=Role.OPERATOR.word, user=context.user.name, own=context.user.role.word)
+    data = await members.member_state(context.cluster, asking, name, client_id, stacks=stacks)
     return View("group_member.html", data, f"group clients {quote(name)}", asking.missing, title=client_id)
 
 
-async def settings(visit: Visit) -> View:
+async def settings(context: RequestContext) -> View:
     """Show the settings of a group at each broker, with forms to change and to delete it."""
-    asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = settings_of(await _reports(visit, asking))
+    asking, name = Asking(context.console.world.clock), context.names["group"]
+    data = settings_of(await _reports(context, asking))
     return View("group_settings.html", data, "group list", asking.missing, title=name)
 
 
-async def offsets(visit: Visit) -> View:
+async def offsets(context: RequestContext) -> View:
     """Show the forms that set offsets."""
-    asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = group.head_of(await _reports(visit, asking))
+    asking, name = Asking(context.console.world.clock), context.names["group"]
+    data = group.head_of(await _reports(context, asking))
     command = f"group progress {quote(name)}"
     return View("group_offsets.html", group_offsets.OffsetForms(data), command, asking.missing, title=name)
 
 
-async def _reports(visit: Visit, asking: Asking) -> group.GroupReports:
+async def _reports(context: RequestContext, asking: Asking) -> group.GroupReports:
     """Return the reports of brokers about the group of the address. Raises NotFound."""
     try:
-        return await group.group_reports(visit.cluster, asking, visit.names["group"])
+        return await group.group_reports(context.cluster, asking, context.names["group"])
     except GroupNotExist:
-        raise NotFound("groups.none_there", group=visit.names["group"]) from None
+        raise NotFound("groups.none_there", group=context.names["group"]) from None
 
 
 SECTION = Section(

@@ -12,36 +12,36 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients
 from gantrymq_console.data.attention import attention
 from gantrymq_console.data.history import KINDS
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import NotFound, Page, Section, View
-from gantrymq_console.web.visit import Visit
 
 
-async def home(visit: Visit) -> View:
+async def home(context: RequestContext) -> View:
     """Show the cluster at one glance."""
-    visit.console.history.look()
-    asking = Asking(visit.console.world.clock)
-    found = await asking.needed(attention(visit.cluster, visit.console.history))
+    context.console.history.look()
+    asking = Asking(context.console.world.clock)
+    found = await asking.needed(attention(context.cluster, context.console.history))
     return View("home.html", found.value, "status", found.value.missing, found.as_of_ms)
 
 
-async def history_page(visit: Visit) -> View:
+async def history_page(context: RequestContext) -> View:
     """Show the history of the subject that the parameters name."""
-    data = visit.console.history.look(visit.choice("kind", tuple(KINDS)), visit.text("name")[:255])
+    data = context.console.history.look(context.choice("kind", tuple(KINDS)), context.text("name")[:255])
     return View("history.html", data, title=data.name)
 
 
-async def client_list(visit: Visit) -> View:
+async def client_list(context: RequestContext) -> View:
     """Show a page of the clients whose id, address or group contains the filter."""
-    asking = Asking(visit.console.world.clock)
-    query = visit.list_query("role", clients.ROLES, clients.SORTS, ascending=clients.SORTS)
-    data = await clients.client_list(visit.cluster, asking, query)
+    asking = Asking(context.console.world.clock)
+    query = context.list_query("role", clients.ROLES, clients.SORTS, ascending=clients.SORTS)
+    data = await clients.client_list(context.cluster, asking, query)
     return View("clients.html", data, "", asking.missing)
 
 
-async def client_page(visit: Visit) -> View:
+async def client_page(context: RequestContext) -> View:
     """Show one client with all of its connections."""
-    asking, client_id = Asking(visit.console.world.clock), visit.text("id")
-    data = await clients.client_page(visit.cluster, asking, client_id)
+    asking, client_id = Asking(context.console.world.clock), context.text("id")
+    data = await clients.client_page(context.cluster, asking, client_id)
     if data is None:
         raise NotFound("clients.not_connected", client=client_id)
     groups = [each.group for each in data.connections if each.role == "consumer"]

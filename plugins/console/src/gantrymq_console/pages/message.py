@@ -19,10 +19,10 @@ from gantrymq_admin.consumption import Consumption, Reason, Traced, Verdict, con
 from gantrymq_admin.consumption.evidence import Evidence, as_json, evidence, missing_sentence
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, messages
-from gantrymq_console.data.messages import MessageFacts
+from gantrymq_console.data.messages import MessageDetails
 from gantrymq_console.data.topics import kind_by_name, own_topics
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Download, Page, Section, View
-from gantrymq_console.web.visit import Visit
 
 MOST: Final = 200
 _ORDER: Final = ("born", "sent", "not_sent", "stored", "delivered")  # of events in one millisecond; others are later
@@ -57,7 +57,7 @@ class Moment:
     fields: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-def timeline(message: MessageFacts, trace: Sequence[Traced]) -> list[Moment]:
+def timeline(message: MessageDetails, trace: Sequence[Traced]) -> list[Moment]:
     """Return up to `MOST` events of a message in the order of time, from its record and from the message trace.
 
     Times in a trace are from the clock of the client that wrote it.
@@ -116,7 +116,7 @@ class GroupLine:
 class MessagePage:
     """A message and who consumed it."""
 
-    facts: messages.MessageFacts
+    facts: messages.MessageDetails
     is_offset_id: bool  # whether the id of the address is the offset id
     named_address: str  # the address in the offset id, if the broker has another one now
     address: str  # of the broker now
@@ -144,79 +144,79 @@ class MessagePage:
         return any(each.verdict.reason in _BY_POSITIONS for each in self.lines)
 
 
-async def show(visit: Visit) -> View:
+async def show(context: RequestContext) -> View:
     """Show a message by its offset id, or by its unique id and topic."""
-    message_id, topic = visit.names["id"], visit.text("topic")
-    form, whole = visit.choice("form", bodies.FORMS), visit.choice("whole", ("no", "yes")) == "yes"
-    number, start = visit.number("number", 0, at_most=31), visit.start
-    asking = Asking(visit.console.world.clock)
+    message_id, topic = context.names["id"], context.text("topic")
+    form, whole = context.choice("form", bodies.FORMS), context.choice("whole", ("no", "yes")) == "yes"
+    number, start = context.number("number", 0, at_most=31), context.start
+    asking = Asking(context.console.world.clock)
     most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
-    found = await messages.by_id(visit.cluster, asking, topic, message_id, visit.text("at"), most)
+    found = await messages.by_id(context.cluster, asking, topic, message_id, context.text("at"), most)
     if number >= len(found):
         raise NoMessageFound(f"there are {len(found)} messages with the id {message_id}, not {number + 1}")
     message = found[number]
     consumption = await consumers_of(
-        visit.cluster.admin,
-        visit.cluster.reader,
+        context.cluster.admin,
+        context.cluster.reader,
         message,
-        clock=visit.console.world.clock,
+        clock=context.console.world.clock,
         deadline_s=asking.left_s,
         start=start,
-        most=visit.rows,
-        brokers=await visit.cluster.addresses(),
-        is_only=len(found) == 1 and not visit.text("at") and messages.found_by_unique_id(message, message_id, asking),
+        most=context.rows,
+        brokers=await context.cluster.addresses(),
+        is_only=len(found) == 1 and not context.text("at") and messages.found_by_unique_id(message, message_id, asking),
     )
     body = None
-    if visit.may(Role.READER):
-        body = await _body(visit, message, form, most)
-        await visit.console.record_read(visit, "message.title", f"{message.topic} {message_id}")
-    facts = messages.facts_of(message)
+    if context.may(Role.READER):
+        body = await _body(context, message, form, most)
+        await context.console.record_read(context, "message.title", f"{message.topic} {message_id}")
+    facts = messages.details_of(message)
     data = MessagePage(
         facts,
         message.offset_id.lower() == message_id.lower(),
-        *await _moved(visit, message),
+        *await _moved(context, message),
         len(found) - 1,
         number,
-        visit.text("at"),
+        context.text("at"),
         body,
         form,
         whole,
-        visit.may(Role.OPERATOR),
-        await _send_to(visit, facts),
+        context.may(Role.OPERATOR),
+        await _send_to(context, facts),
         as_json(consumption),
         timeline(facts, consumption.trace),
         consumption,
         _lines(consumption),
     )
     missing = [*asking.missing, *(_missing(each) for each in consumption.missing)]
-    visit.console.recent.add(visit.user.name, message.topic)
+    context.console.recent.add(context.user.name, message.topic)
     by_topic = "" if data.is_offset_id else f" -t {message.topic}"
     title = message.keys or message_id
     return View("message.html", data, f"message consumers {message_id}{by_topic}", missing, title=title)
 
 
-async def _moved(visit: Visit, message: ReceivedMessage) -> tuple[str, str]:
+async def _moved(context: RequestContext, message: ReceivedMessage) -> tuple[str, str]:
     """Return the address in the offset id of a message and the address of its broker; empty texts if they are equal."""
-    now = (await visit.cluster.masters()).get(message.broker_name)
+    now = (await context.cluster.masters()).get(message.broker_name)
     return (message.store_host, now) if now not in (None, message.store_host) else ("", "")
 
 
-async def _send_to(visit: Visit, facts: messages.MessageFacts) -> str:
+async def _send_to(context: RequestContext, facts: messages.MessageDetails) -> str:
     """Return the topic of a message, or the one that a message in a system topic waits for; empty if it is not known.
 
     Nothing can be sent to system topics.
     """
-    own = await own_topics(visit.cluster)
+    own = await own_topics(context.cluster)
     topics = (facts.topic, facts.system_properties.get(REAL_TOPIC, ""))
     return next((topic for topic in topics if topic and kind_by_name(topic, own) != "system"), "")
 
 
-async def _body(visit: Visit, message: ReceivedMessage, form: str, most: int) -> bodies.Body:
+async def _body(context: RequestContext, message: ReceivedMessage, form: str, most: int) -> bodies.Body:
     """Return the body to show; a large one is made in a thread, because that takes a part of a second."""
     make = partial(bodies.body_of, message.body, message.body_problem, form, most, is_shortened=message.is_shortened)
     if min(len(message.body), most) < _LARGE_BYTES:
         return make()
-    return await visit.console.world.workers.run(make)
+    return await context.console.world.workers.run(make)
 
 
 def _lines(found: Consumption) -> list[GroupLine]:
@@ -229,15 +229,15 @@ def _missing(each: Any) -> Missing:
     return Missing(each.group or each.broker or "?", each.why, missing_sentence(each), each.code)
 
 
-async def download(visit: Visit) -> Response:
+async def download(context: RequestContext) -> Response:
     """Send the whole body as a file."""
-    message_id = visit.names["id"]
-    asking = Asking(visit.console.world.clock)
-    found = await messages.by_id(visit.cluster, asking, visit.text("topic"), message_id, visit.text("at"))
-    message: ReceivedMessage = found[visit.number("number", 0, at_most=len(found) - 1)]
+    message_id = context.names["id"]
+    asking = Asking(context.console.world.clock)
+    found = await messages.by_id(context.cluster, asking, context.text("topic"), message_id, context.text("at"))
+    message: ReceivedMessage = found[context.number("number", 0, at_most=len(found) - 1)]
     name = "".join(each for each in message_id if each.isalnum())[:64]
     return StreamingResponse(
-        _parts(await messages.whole_parts(visit.cluster, message)),
+        _parts(await messages.whole_parts(context.cluster, message)),
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{name}.bin"'},
     )

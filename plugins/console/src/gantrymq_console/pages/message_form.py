@@ -11,8 +11,8 @@ from starlette.responses import Response, StreamingResponse
 
 from gantrymq.plugin.model import ALL, SQL92, TAG
 from gantrymq_console.data.listing import Listing, Wanted
+from gantrymq_console.web.context import RequestContext, moment_of
 from gantrymq_console.web.pages import BadInput
-from gantrymq_console.web.visit import Visit, moment_of
 
 _TIMES: Final = ("from", "to", "before")
 FIELDS: Final = ("key", "tag", "sql", "text", "queue", "offset", "skip", *_TIMES, *(f"{each}_utc" for each in _TIMES))
@@ -129,10 +129,10 @@ def filter_options(asked: Asked) -> str:
     return f" -e {quote(asked.tag)}" if asked.tag else ""
 
 
-def streamed(visit: Visit, content: AsyncIterator[bytes], form: str) -> Response:
+def streamed(context: RequestContext, content: AsyncIterator[bytes], form: str) -> Response:
     """Return a file for the browser. Raises BadInput: too many files are being made."""
-    clock = visit.console.world.clock
-    begun: list[float] = visit.cluster.kept.setdefault("files", [])
+    clock = context.console.world.clock
+    begun: list[float] = context.cluster.kept.setdefault("files", [])
     begun[:] = [each for each in begun if clock.monotonic() - each < _STUCK_S]
     if len(begun) >= _MOST_FILES:
         raise BadInput("messages.too_many_files", most=_MOST_FILES)
@@ -147,6 +147,6 @@ def streamed(visit: Visit, content: AsyncIterator[bytes], form: str) -> Response
             if now in begun:
                 begun.remove(now)
 
-    name = "".join(each for each in visit.names["topic"] if each.isascii() and (each.isalnum() or each in "-_"))
+    name = "".join(each for each in context.names["topic"] if each.isascii() and (each.isalnum() or each in "-_"))
     headers = {"Content-Disposition": f'attachment; filename="{name[:64]}.{form}"'}
     return StreamingResponse(counted(), media_type="application/octet-stream", headers=headers)

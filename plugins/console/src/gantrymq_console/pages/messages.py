@@ -17,6 +17,7 @@ from gantrymq_console.data.listing import Listing, Row
 from gantrymq_console.data.searching import Search, Tail
 from gantrymq_console.pages.message_form import FIELDS, Asked, as_typed, command_of, filter_options, streamed, wanted_by
 from gantrymq_console.values import Long
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import (
     Action,
@@ -31,7 +32,6 @@ from gantrymq_console.web.pages import (
     Section,
     View,
 )
-from gantrymq_console.web.visit import Visit
 
 _NAV: Final = "topics"
 _MOST_RUNNING: Final = 4
@@ -48,51 +48,57 @@ class MessagesPage:
     may_read: bool
 
 
-async def show(visit: Visit) -> View:
+async def show(context: RequestContext) -> View:
     """Show messages of a topic that match the form."""
-    topic, may_read = visit.names["topic"], visit.may(Role.READER)
+    topic, may_read = context.names["topic"], context.may(Role.READER)
     check_topic(topic)
     try:
-        asked, wanted = wanted_by(topic, visit.request.query_params)
+        asked, wanted = wanted_by(topic, context.request.query_params)
     except BadInput as problem:
-        if visit.is_api:
+        if context.is_api:
             raise
-        data = MessagesPage(topic, as_typed(visit.request.query_params), Listing((), 0, Long(0)), False, may_read)
+        data = MessagesPage(topic, as_typed(context.request.query_params), Listing((), 0, Long(0)), False, may_read)
         return View("messages.html", data, title=topic, status=400, problem=problem)
     if asked.text and not may_read:
-        raise Forbidden("messages.text_forbidden", own=visit.user.role.word)
-    asking = Asking(visit.console.world.clock)
+        raise Forbidden("messages.text_forbidden", own=context.user.role.word)
+    asking = Asking(context.console.world.clock)
     if asked.key:
         found = await listing.by_key(
-            visit.cluster, asking, topic, asked.key, with_body=may_read, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
+            context.cluster,
+            asking,
+            topic,
+            asked.key,
+            with_body=may_read,
+            begin_ms=wanted.begin_ms,
+            end_ms=wanted.end_ms,
         )
     else:
         test = listing.Contains(asked.text) if asked.text else None
-        found = await listing.newest(visit.cluster, asking, wanted, visit.rows, with_body=may_read, test=test)
+        found = await listing.newest(context.cluster, asking, wanted, context.rows, with_body=may_read, test=test)
     if may_read and found.rows:
-        await visit.console.record_read(visit, "messages.title", topic)
-    visit.console.recent.add(visit.user.name, topic)
-    data = MessagesPage(topic, asked, found, bool(visit.text("before")), may_read)
-    return View("messages.html", data, command_of(asked, wanted, found, visit.rows), asking.missing, title=topic)
+        await context.console.record_read(context, "messages.title", topic)
+    context.console.recent.add(context.user.name, topic)
+    data = MessagesPage(topic, asked, found, bool(context.text("before")), may_read)
+    return View("messages.html", data, command_of(asked, wanted, found, context.rows), asking.missing, title=topic)
 
 
-async def download(visit: Visit) -> Response:
+async def download(context: RequestContext) -> Response:
     """Stream the messages that match the form, the newest first."""
-    form = visit.choice("format", bodies.FORMATS)
-    most = visit.number("most", bodies.MOST, at_least=1, at_most=bodies.MOST)
-    asked, wanted = wanted_by(visit.names["topic"], visit.request.query_params)
-    asking = Asking(visit.console.world.clock)
+    form = context.choice("format", bodies.FORMATS)
+    most = context.number("most", bodies.MOST, at_least=1, at_most=bodies.MOST)
+    asked, wanted = wanted_by(context.names["topic"], context.request.query_params)
+    asking = Asking(context.console.world.clock)
     if asked.key:
         found = await listing.by_key(
-            visit.cluster, asking, wanted.topic, asked.key, with_body=False, begin_ms=wanted.begin_ms,
+            context.cluster, asking, wanted.topic, asked.key, with_body=False, begin_ms=wanted.begin_ms,
             end_ms=wanted.end_ms,
         )  # fmt: skip
-        content = bodies.of_key(visit.cluster, wanted, asked.key, found, asking.missing, form, most)
-        return streamed(visit, content, form)
+        content = bodies.of_key(context.cluster, wanted, asked.key, found, asking.missing, form, most)
+        return streamed(context, content, form)
     test = listing.Contains(asked.text) if asked.text else None
-    walk = bodies.walk_of(visit.cluster, wanted, test)
+    walk = bodies.walk_of(context.cluster, wanted, test)
     await walk.start(asking)
-    return streamed(visit, bodies.of_walk(visit.cluster, walk, form, most, test), form)
+    return streamed(context, bodies.of_walk(context.cluster, walk, form, most, test), form)
 
 
 @attrs.frozen
@@ -119,26 +125,26 @@ class SearchPage:
     asked: Asked
 
 
-async def start_search(visit: Visit, form: Form) -> Outcome:
+async def start_search(context: RequestContext, form: Form) -> Outcome:
     """Start the search of the form."""
-    topic = visit.names["topic"]
+    topic = context.names["topic"]
     check_topic(topic)
     asked, wanted = wanted_by(topic, form)
     if not asked.text:
         raise BadInput("messages.no_text")
-    await visit.cluster.admin.route(topic)
+    await context.cluster.admin.route(topic)
     search = Search(asked.text, wanted)
 
     async def work(job: Job[tuple[Search, Asked]]) -> None:
-        await searching.run_search(visit.cluster, search, job)
+        await searching.run_search(context.cluster, search, job)
 
-    job = visit.console.jobs.start("search", visit.user.name, (search, asked), work, most=_MOST_RUNNING)
+    job = context.console.jobs.start("search", context.user.name, (search, asked), work, most=_MOST_RUNNING)
     return Outcome("messages.search_started", {}, f"/topics/{topic}/searches/{job.id}", data={"job": job.id})
 
 
-async def show_search(visit: Visit) -> View:
+async def show_search(context: RequestContext) -> View:
     """Show the progress of a search and its hits."""
-    topic, job = visit.names["topic"], _job(visit, "search")
+    topic, job = context.names["topic"], _job(context, "search")
     search, asked = job.progress
     data = SearchPage(
         topic,
@@ -149,8 +155,8 @@ async def show_search(visit: Visit) -> View:
         job.ended_ms,
         search.text,
         len(search.hits),
-        visit.start,
-        tuple(search.hits[visit.start : visit.start + visit.rows]),
+        context.start,
+        tuple(search.hits[context.start : context.start + context.rows]),
         search.looked,
         Long(search.read_bytes),
         search.unreadable,
@@ -163,11 +169,11 @@ async def show_search(visit: Visit) -> View:
     return View("message_search.html", data, "", search.missing, title=search.text)
 
 
-async def download_hits(visit: Visit) -> Response:
+async def download_hits(context: RequestContext) -> Response:
     """Stream the messages that a search found."""
-    form = visit.choice("format", bodies.FORMATS)
-    search, _ = _job(visit, "search").progress
-    return streamed(visit, bodies.of_rows(visit.cluster, tuple(search.hits), form), form)
+    form = context.choice("format", bodies.FORMATS)
+    search, _ = _job(context, "search").progress
+    return streamed(context, bodies.of_rows(context.cluster, tuple(search.hits), form), form)
 
 
 @attrs.frozen
@@ -195,33 +201,33 @@ class TailPage:
     asked: Asked
 
 
-async def tail_form(visit: Visit) -> View:
+async def tail_form(context: RequestContext) -> View:
     """Show the form."""
-    topic = visit.names["topic"]
+    topic = context.names["topic"]
     check_topic(topic)
     return View("tail_start.html", TailForm(topic), f"message tail -t {topic}", title=topic)
 
 
-async def start_tail(visit: Visit, given: Form) -> Outcome:
+async def start_tail(context: RequestContext, given: Form) -> Outcome:
     """Start a tail."""
-    topic = visit.names["topic"]
+    topic = context.names["topic"]
     check_topic(topic)
     asked, wanted = wanted_by(topic, {name: given.get(name, "") for name in ("tag", "sql")})
-    await visit.cluster.admin.route(topic)
-    tail = Tail(wanted, monotonic_ms(visit.console.world.clock))
+    await context.cluster.admin.route(topic)
+    tail = Tail(wanted, monotonic_ms(context.console.world.clock))
 
     async def work(job: Job[tuple[Tail, Asked]]) -> None:
-        await searching.run_tail(visit.cluster, tail, job)
+        await searching.run_tail(context.cluster, tail, job)
 
-    job = visit.console.jobs.start("tail", visit.user.name, (tail, asked), work)
+    job = context.console.jobs.start("tail", context.user.name, (tail, asked), work)
     return Outcome("messages.tail_started", {}, f"/topics/{topic}/tails/{job.id}", data={"job": job.id})
 
 
-async def show_tail(visit: Visit) -> View:
+async def show_tail(context: RequestContext) -> View:
     """Show the newest messages of a tail."""
-    topic, job = visit.names["topic"], _job(visit, "tail")
+    topic, job = context.names["topic"], _job(context, "tail")
     tail, asked = job.progress
-    tail.seen_ms = monotonic_ms(visit.console.world.clock)
+    tail.seen_ms = monotonic_ms(context.console.world.clock)
     data = TailPage(
         topic,
         job.id,
@@ -240,16 +246,16 @@ async def show_tail(visit: Visit) -> View:
     return View("tail.html", data, command, tail.missing, title=topic)
 
 
-async def _stop(kind: str, visit: Visit, _form: Form) -> Outcome:
+async def _stop(kind: str, context: RequestContext, _form: Form) -> Outcome:
     """Ask a search or tail to stop."""
-    job = _job(visit, kind)
+    job = _job(context, kind)
     job.stop_asked = True
-    return Outcome(f"messages.{kind}_stopped", {}, visit.path.removesuffix("/stop"))
+    return Outcome(f"messages.{kind}_stopped", {}, context.path.removesuffix("/stop"))
 
 
-def _job(visit: Visit, kind: str) -> Job[Any]:
-    job = visit.console.jobs.find(visit.names["job"], kind, visit.user.name)
-    if job is None or job.progress[0].wanted.topic != visit.names["topic"]:
+def _job(context: RequestContext, kind: str) -> Job[Any]:
+    job = context.console.jobs.find(context.names["job"], kind, context.user.name)
+    if job is None or job.progress[0].wanted.topic != context.names["topic"]:
         raise NotFound(f"messages.no_{kind}")
     return job
 

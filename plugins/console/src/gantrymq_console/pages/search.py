@@ -27,6 +27,7 @@ from gantrymq_console.data.groups import group_configs
 from gantrymq_console.data.listing import Listing, Row
 from gantrymq_console.data.searching import REQUESTS_PER_S, Everywhere
 from gantrymq_console.data.table import ListQuery
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import (
     Action,
@@ -41,7 +42,6 @@ from gantrymq_console.web.pages import (
     SeeOther,
     View,
 )
-from gantrymq_console.web.visit import Visit
 
 _NAMES_AGE_S: Final = 10.0
 _MOST_NAMES: Final = 20
@@ -73,15 +73,15 @@ class Found:
     all_seconds: int = 0  # how long it would take
 
 
-async def search(visit: Visit) -> View:
+async def search(context: RequestContext) -> View:
     """Search for the text of the parameter ``q``, as a key in ``topic`` if that is given."""
-    query, topic = visit.text("q"), visit.text("topic")
-    recent = visit.console.recent.of(visit.user.name)
+    query, topic = context.text("q"), context.text("topic")
+    recent = context.console.recent.of(context.user.name)
     if not query:
         return View("search.html", Found(query, topic, recent=recent))
-    asking, cluster = Asking(visit.console.world.clock), visit.cluster
+    asking, cluster = Asking(context.console.world.clock), context.cluster
     by_id = await asking.one(query, messages.by_offset_id(cluster, query))
-    if by_id is not None and not visit.is_api:
+    if by_id is not None and not context.is_api:
         raise SeeOther("messages", query, topic=by_id.topic)
     answers = await asking.all({"topics": cluster.shared("topics", _NAMES_AGE_S, cluster.admin.topics)})
     own = [each for each in (answers["topics"].value if "topics" in answers else ()) if not is_system_topic(each)]
@@ -97,14 +97,14 @@ async def search(visit: Visit) -> View:
         hits = _rows(await asking.all({each: _with_key(cluster, asking, each, query.upper()) for each in asked}))
     if not hits:
         moved = await messages.elsewhere(cluster, asking, query)
-        if len(moved) == 1 and not visit.is_api:
+        if len(moved) == 1 and not context.is_api:
             raise SeeOther("messages", query, topic=moved[0].topic)
         hits = [listing.row_of(each, with_body=False) for each in moved]
-    if len(hits) == 1 and hits[0].unique_id in (query, query.upper()) and not visit.is_api:
+    if len(hits) == 1 and hits[0].unique_id in (query, query.upper()) and not context.is_api:
         raise SeeOther("messages", hits[0].id, topic=hits[0].topic)
     hits.sort(key=lambda row: -row.stored_ms)
     if topic and hits:
-        visit.console.recent.add(visit.user.name, topic)
+        context.console.recent.add(context.user.name, topic)
     wanted = query.lower()
     topics = [each for each in own if wanted in each.lower()]
     groups = sorted({each for part in configs.values() for each in part if wanted in each.lower()})
@@ -113,7 +113,7 @@ async def search(visit: Visit) -> View:
         query,
         topic,
         asked,
-        hits[: visit.rows],
+        hits[: context.rows],
         [each for each, part in found.items() if part is not None and part.next_ms is not None],
         topics[:_MOST_NAMES],
         max(0, len(topics) - _MOST_NAMES),
@@ -177,32 +177,32 @@ class EverywherePage:
     rows: tuple[Row, ...]
 
 
-async def preview(visit: Visit, form: Form) -> Preview:
+async def preview(context: RequestContext, form: Form) -> Preview:
     """Return the cost of the search."""
     query = form.get("q", "").strip()
     if not query:
         raise BadInput("search.nothing")
-    topics, brokers = len(await _topics(visit.cluster)), len(await visit.cluster.masters())
+    topics, brokers = len(await _topics(context.cluster)), len(await context.cluster.masters())
     requests = topics * brokers
     price = Price(query, topics, brokers, requests, round(requests / searching.REQUESTS_PER_S) + 1)
     return Preview("search_price.html", price, "", query, f"{topics} topics")
 
 
-async def start(visit: Visit, form: Form) -> Outcome:
+async def start(context: RequestContext, form: Form) -> Outcome:
     """Start the search."""
-    query, topics = form.get("q", "").strip(), await _topics(visit.cluster)
-    search = Everywhere(query, len(topics), len(await visit.cluster.masters()))
+    query, topics = form.get("q", "").strip(), await _topics(context.cluster)
+    search = Everywhere(query, len(topics), len(await context.cluster.masters()))
 
     async def work(job: Job[Everywhere]) -> None:
-        await searching.run_everywhere(visit.cluster, search, topics, job)
+        await searching.run_everywhere(context.cluster, search, topics, job)
 
-    job = visit.console.jobs.start(_KIND, visit.user.name, search, work, most=_MOST_RUNNING)
+    job = context.console.jobs.start(_KIND, context.user.name, search, work, most=_MOST_RUNNING)
     return Outcome("search.started", {}, f"/search/everywhere/{job.id}", data={"job": job.id})
 
 
-async def show(visit: Visit) -> View:
+async def show(context: RequestContext) -> View:
     """Show the progress and the messages found."""
-    job = _job(visit)
+    job = _job(context)
     search: Everywhere = job.progress
     data = EverywherePage(
         job.id,
@@ -220,9 +220,9 @@ async def show(visit: Visit) -> View:
     return View("search_everywhere.html", data, missing=search.missing, title=search.query)
 
 
-async def stop(visit: Visit, form: Form) -> Outcome:
+async def stop(context: RequestContext, form: Form) -> Outcome:
     """Ask the search to stop."""
-    job = _job(visit)
+    job = _job(context)
     job.stop_asked = True
     return Outcome("search.stopped", {}, f"/search/everywhere/{job.id}")
 
@@ -232,8 +232,8 @@ async def _topics(cluster: Cluster) -> list[str]:
     return [each for each in found if not is_system_topic(each)]
 
 
-def _job(visit: Visit) -> Job[Any]:
-    job = visit.console.jobs.find(visit.names["job"], _KIND, visit.user.name)
+def _job(context: RequestContext) -> Job[Any]:
+    job = context.console.jobs.find(context.names["job"], _KIND, context.user.name)
     if job is None:
         raise NotFound("search.no_job")
     return job

@@ -25,6 +25,7 @@ from gantrymq_console.data.brokers import accepts_sends, state_of
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress
 from gantrymq_console.data.topics import kind_by_name, own_topics
 from gantrymq_console.values import Long
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import (
     Action,
     BadInput,
@@ -37,7 +38,6 @@ from gantrymq_console.web.pages import (
     Section,
     View,
 )
-from gantrymq_console.web.visit import Visit
 
 PRODUCER_GROUP: Final = "gantrymq-console"
 _MOST_BYTES: Final = 6 * 1024 * 1024  # 4 MiB of body, encoded in a form
@@ -47,40 +47,40 @@ _FIELDS: Final = ("body", "encoding", "tags", "keys", "properties", "delay", "qu
 _ONE: Final = ("topic", "number", "at")  # of a message whose id is in the address
 
 
-async def cause_of(visit: Visit, topic: str, problem: GantryError) -> Exception:
+async def cause_of(context: RequestContext, topic: str, problem: GantryError) -> Exception:
     """Return the cause of a failed send with links to where it is removed, or *problem* if none is found."""
     code = getattr(problem, "response_code", None)
     try:
         found = None
         if isinstance(problem, NoRoute) or code == ResponseCode.NO_PERMISSION:
-            found = await Asking(visit.console.world.clock).needed(_closed(visit, topic))
+            found = await Asking(context.console.world.clock).needed(_closed(context, topic))
         elif code == ResponseCode.SERVICE_NOT_AVAILABLE and isinstance(problem, SendFailed | BrokerRefused):
-            found = await Asking(visit.console.world.clock).needed(_refusing(visit, problem))
+            found = await Asking(context.console.world.clock).needed(_refusing(context, problem))
     except ClientError:
         return problem
     return found or problem
 
 
-async def _closed(visit: Visit, topic: str) -> NotAccepted | None:
+async def _closed(context: RequestContext, topic: str) -> NotAccepted | None:
     """Return which brokers of the topic take no messages."""
-    route = await visit.cluster.admin.route(topic)
+    route = await context.cluster.admin.route(topic)
     unwritable = sorted({each.broker_name for each in route.queues if not each.perm & PERM_WRITE})
     if not unwritable:
         return None
-    visit.cluster.forget(*(("writable", name) for name in unwritable))
-    closed = [name for name in unwritable if await accepts_sends(visit.cluster, name) is False]
+    context.cluster.forget(*(("writable", name) for name in unwritable))
+    closed = [name for name in unwritable if await accepts_sends(context.cluster, name) is False]
     if closed:
         links = tuple(("brokers", name) for name in closed)
         return NotAccepted("sending.closed", links, topic=topic, brokers=", ".join(closed))
     return NotAccepted("sending.read_only", (("topics", topic, "settings"),), topic=topic)
 
 
-async def _refusing(visit: Visit, problem: SendFailed | BrokerRefused) -> NotAccepted | None:
+async def _refusing(context: RequestContext, problem: SendFailed | BrokerRefused) -> NotAccepted | None:
     """Return why a broker that was tried refuses messages."""
     tried = problem.brokers if isinstance(problem, SendFailed) else (problem.address,)
-    for name, address in (await visit.cluster.masters()).items():
+    for name, address in (await context.cluster.masters()).items():
         if name in tried or address in tried:
-            state = state_of(BrokerAddress("", name, 0, address), await visit.cluster.admin.runtime_info(address))
+            state = state_of(BrokerAddress("", name, 0, address), await context.cluster.admin.runtime_info(address))
             if state.refusal:
                 return NotAccepted(
                     "brokers.refuses_why",
@@ -105,17 +105,17 @@ class Draft:
     properties: str  # a line name=value for each
 
 
-async def form(visit: Visit) -> View:
+async def form(context: RequestContext) -> View:
     """Show the form for a message to the topic; ``from`` is the id of a message to copy."""
-    topic, source = visit.names["topic"], visit.text("from")
-    await _check_target(visit, topic)
+    topic, source = context.names["topic"], context.text("from")
+    await _check_target(context, topic)
     draft = Draft(topic, "", "text", "", "", "")
-    if source and visit.form is None and visit.may(Role.READER):
-        source_topic, at = visit.text("source_topic") or topic, visit.text("at")
-        message = await _one(visit, source, source_topic, at=at, body_bytes=MOST_COPIED)
+    if source and context.form is None and context.may(Role.READER):
+        source_topic, at = context.text("source_topic") or topic, context.text("at")
+        message = await _one(context, source, source_topic, at=at, body_bytes=MOST_COPIED)
         if message.is_shortened:
             raise BadInput("sending.too_large", most=MOST_COPIED // 2**20)
-        await visit.console.record_read(visit, "sending.title", f"{message.topic} {source}")
+        await context.console.record_read(context, "sending.title", f"{message.topic} {source}")
         draft = _copied(topic, message)
     return View("sending.html", draft, title=topic)
 
@@ -142,9 +142,9 @@ class SendData:
     body_bytes: Long
 
 
-async def preview_send(visit: Visit, form: Form) -> Preview:
+async def preview_send(context: RequestContext, form: Form) -> Preview:
     """Return the message that would be sent; pages send without a question."""
-    message, queue = await _message(visit, form)
+    message, queue = await _message(context, form)
     data = SendData(
         message.topic,
         f"{queue.broker_name}:{queue.queue_id}" if queue is not None else "",
@@ -157,11 +157,11 @@ async def preview_send(visit: Visit, form: Form) -> Preview:
     return Preview("sending.html", data, "", message.topic)
 
 
-async def _message(visit: Visit, form: Form) -> tuple[Message, MessageQueue | None]:
+async def _message(context: RequestContext, form: Form) -> tuple[Message, MessageQueue | None]:
     """Return the message of a form, and the queue it is for; None for any."""
-    topic = visit.names["topic"]
+    topic = context.names["topic"]
     check_topic(topic)
-    await _check_target(visit, topic)
+    await _check_target(context, topic)
     own, system = split_properties(_properties(form.get("properties", "")))
     message = Message(
         topic,
@@ -172,14 +172,14 @@ async def _message(visit: Visit, form: Form) -> tuple[Message, MessageQueue | No
         delay_ms=_delay_ms(form.get("delay", "")),
         system_properties=system,
     )
-    return message, await _queue(visit, topic, form.get("queue", ""))
+    return message, await _queue(context, topic, form.get("queue", ""))
 
 
-async def send(visit: Visit, form: Form) -> Outcome:
+async def send(context: RequestContext, form: Form) -> Outcome:
     """Send the message of the form."""
-    message, queue = await _message(visit, form)
+    message, queue = await _message(context, form)
     topic = message.topic
-    sent = await _sent(visit, message, queue)
+    sent = await _sent(context, message, queue)
     place = f"{sent.queue.broker_name}:{sent.queue.queue_id} @{sent.queue_offset}"
     fields = {"id": sent.message_id, "place": place}
     data = {"message_id": sent.message_id, "offset_id": sent.offset_id, "queue_offset": Long(sent.queue_offset)}
@@ -199,34 +199,34 @@ class AgainData:
     body_bytes: Long
 
 
-async def preview_again(visit: Visit, form: Form) -> Preview:
+async def preview_again(context: RequestContext, form: Form) -> Preview:
     """Return where the message would be sent."""
-    message = await messages.whole(visit.cluster, await _of_form(visit, form))
+    message = await messages.whole(context.cluster, await _of_form(context, form))
     group = form.get("group", "").strip()
     target = _again(message, group).topic
-    await _check_target(visit, target)
+    await _check_target(context, target)
     data = AgainData(target, group, message.message_id, message.keys or "", Long(len(message.body)))
     return Preview("sending_again.html", data, "", message.message_id, f"to {target}")
 
 
-async def send_again(visit: Visit, form: Form) -> Outcome:
+async def send_again(context: RequestContext, form: Form) -> Outcome:
     """Send a copy of the message to its topic, or to the retry topic of one group."""
-    message = await messages.whole(visit.cluster, await _of_form(visit, form))
+    message = await messages.whole(context.cluster, await _of_form(context, form))
     copy = _again(message, form.get("group", "").strip())
-    await _check_target(visit, copy.topic)
-    sent = await _sent(visit, copy)
+    await _check_target(context, copy.topic)
+    sent = await _sent(context, copy)
     fields = {"topic": copy.topic, "id": sent.message_id}
     return Outcome(
         "sending.sent_again",
         fields,
-        f"/messages/{visit.names['id']}",
+        f"/messages/{context.names['id']}",
         {"topic": message.topic, "at": form.get("at", "")},
     )
 
 
-async def _check_target(visit: Visit, topic: str) -> None:
+async def _check_target(context: RequestContext, topic: str) -> None:
     """Raise BadInput for a topic that servers or clients write to themselves, such as the topic of message traces."""
-    if kind_by_name(topic, await own_topics(visit.cluster)) == "system":
+    if kind_by_name(topic, await own_topics(context.cluster)) == "system":
         raise BadInput("sending.system_topic", topic=topic)
 
 
@@ -248,63 +248,63 @@ class DirectData:
     id: str
 
 
-async def preview_direct(visit: Visit, form: Form) -> Preview:
+async def preview_direct(context: RequestContext, form: Form) -> Preview:
     """Return which member would get the message."""
-    data = DirectData(_needed(form, "group"), form.get("client", "").strip(), visit.names["id"])
+    data = DirectData(_needed(form, "group"), form.get("client", "").strip(), context.names["id"])
     return Preview("sending_direct.html", data, "", data.id, f"to {data.group} {data.client}".strip())
 
 
-async def consume_directly(visit: Visit, form: Form) -> Outcome:
+async def consume_directly(context: RequestContext, form: Form) -> Outcome:
     """Have one member consume the message now, and show the result."""
-    message = await _of_form(visit, form)
+    message = await _of_form(context, form)
     group, client = _needed(form, "group"), form.get("client", "").strip()
     if message.sys_flag & INNER_BATCH:
         raise BadInput("sending.in_batch")
-    address = (await visit.cluster.masters()).get(message.broker_name) or message.store_host
+    address = (await context.cluster.masters()).get(message.broker_name) or message.store_host
     if not client:
-        members = await visit.cluster.admin.members(address, group)
+        members = await context.cluster.admin.members(address, group)
         if not members:
             raise BadInput("sending.no_member", group=group)
         client = members[0]
-    result = await visit.cluster.admin.consume_directly(address, group, client, message.offset_id)
+    result = await context.cluster.admin.consume_directly(address, group, client, message.offset_id)
     fields = {"client": client, "result": result.result, "took": result.spent_ms, "remark": result.remark}
-    to, query = f"/messages/{visit.names['id']}", {"topic": message.topic, "at": form.get("at", "")}
+    to, query = f"/messages/{context.names['id']}", {"topic": message.topic, "at": form.get("at", "")}
     return Outcome("sending.consumed", fields, to, query, failed=not result.succeeded, data=fields)
 
 
-async def _of_form(visit: Visit, form: Form) -> ReceivedMessage:
+async def _of_form(context: RequestContext, form: Form) -> ReceivedMessage:
     return await _one(
-        visit, visit.names["id"], form.get("topic", ""), form.get("number", "0"), form.get("at", "").strip()
+        context, context.names["id"], form.get("topic", ""), form.get("number", "0"), form.get("at", "").strip()
     )
 
 
 async def _one(
-    visit: Visit, message_id: str, topic: str, number: str = "0", at: str = "", body_bytes: int = HEAD_BYTES
+    context: RequestContext, message_id: str, topic: str, number: str = "0", at: str = "", body_bytes: int = HEAD_BYTES
 ) -> ReceivedMessage:
-    asking = Asking(visit.console.world.clock)
-    found = await messages.by_id(visit.cluster, asking, topic, message_id, at, body_bytes)
+    asking = Asking(context.console.world.clock)
+    found = await messages.by_id(context.cluster, asking, topic, message_id, at, body_bytes)
     if not number.isdecimal() or int(number) >= len(found):
         raise BadInput("common.not_a_number", name="number", value=number[:20], least=0, most=len(found) - 1)
     return found[int(number)]
 
 
-async def _sent(visit: Visit, message: Message, queue: MessageQueue | None = None) -> SendResult:
+async def _sent(context: RequestContext, message: Message, queue: MessageQueue | None = None) -> SendResult:
     """Send a message. Raises NotAccepted: brokers take none now; GantryError: another reason."""
     try:
-        return await _producer(visit).send(message, queue=queue)
+        return await _producer(context).send(message, queue=queue)
     except GantryError as problem:
-        raise await cause_of(visit, message.topic, problem) from problem
+        raise await cause_of(context, message.topic, problem) from problem
 
 
-def _producer(visit: Visit) -> Producer:
-    return visit.cluster.client.producer(PRODUCER_GROUP)
+def _producer(context: RequestContext) -> Producer:
+    return context.cluster.client.producer(PRODUCER_GROUP)
 
 
-async def _queue(visit: Visit, topic: str, text: str) -> MessageQueue | None:
+async def _queue(context: RequestContext, topic: str, text: str) -> MessageQueue | None:
     """Return the queue named broker:id, or None for any."""
     if not text.strip():
         return None
-    queues: Sequence[MessageQueue] = await visit.cluster.reader.queues(topic)
+    queues: Sequence[MessageQueue] = await context.cluster.reader.queues(topic)
     named = {f"{each.broker_name}:{each.queue_id}": each for each in queues}
     if text.strip() not in named:
         raise BadInput("sending.no_queue", queue=text[:80], queues=", ".join(list(named)[:20]))

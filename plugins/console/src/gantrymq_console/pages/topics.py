@@ -18,8 +18,8 @@ from gantrymq_console.data.cluster import route_of
 from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.data.topic import change_of, deletion_of, masters_of
 from gantrymq_console.data.topics import forget_topics
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Page, Preview, Section, View, outcome_of
-from gantrymq_console.web.visit import Visit
 
 _MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
 _MOST_QUEUES: Final = 65_535
@@ -41,34 +41,34 @@ class NewTopic:
     message_types: tuple[str, ...] = _MESSAGE_TYPES
 
 
-async def new(visit: Visit) -> View:
+async def new(context: RequestContext) -> View:
     """Show the form of a new topic."""
-    brokers = await Asking(visit.console.world.clock).needed(visit.cluster.brokers())
+    brokers = await Asking(context.console.world.clock).needed(context.cluster.brokers())
     clusters = tuple(sorted({each.cluster for each in brokers}))
-    return View("topic_new.html", NewTopic(clusters, visit.text("name")))
+    return View("topic_new.html", NewTopic(clusters, context.text("name")))
 
 
-async def _preview_new(visit: Visit, form: Form) -> Preview:
+async def _preview_new(context: RequestContext, form: Form) -> Preview:
     config = _config(form, form.get("topic", "").strip())
     names.check_topic(config.name)
-    found = await change_of(visit.cluster.admin, await masters_of(visit.cluster, form.get("cluster", "")), config)
+    found = await change_of(context.cluster.admin, await masters_of(context.cluster, form.get("cluster", "")), config)
     if not found.new:
         raise BadInput("topics.exists", topic=config.name)
     change = f"{config.read_queues} read and {config.write_queues} write queues"
     return Preview("topic_change.html", found, _command(config), config.name, change)
 
 
-async def _create(visit: Visit, form: Form) -> Outcome:
+async def _create(context: RequestContext, form: Form) -> Outcome:
     config = _config(form, form.get("topic", "").strip())
-    await _apply(visit, config, form.get("cluster", ""))
-    await _wait_for_route(visit, config.name)
+    await _apply(context, config, form.get("cluster", ""))
+    await _wait_for_route(context, config.name)
     return Outcome("topics.created", {"topic": config.name}, f"topics/{config.name}")
 
 
-async def _preview_change(visit: Visit, form: Form) -> Preview:
-    config = _config(form, visit.names["topic"])
-    found = await change_of(visit.cluster.admin, await _masters(visit), config)
-    found = attrs.evolve(found, gone=tuple(await _gone(visit)))
+async def _preview_change(context: RequestContext, form: Form) -> Preview:
+    config = _config(form, context.names["topic"])
+    found = await change_of(context.cluster.admin, await _masters(context), config)
+    found = attrs.evolve(found, gone=tuple(await _gone(context)))
     if found.new:
         raise BadInput("topics.none_there", topic=config.name)
     if not any(each.changes for each in found.brokers):
@@ -79,17 +79,17 @@ async def _preview_change(visit: Visit, form: Form) -> Preview:
     return Preview("topic_change.html", found, command, config.name, ", ".join(told + hidden))
 
 
-async def _change(visit: Visit, form: Form) -> Outcome:
-    config = _config(form, visit.names["topic"])
-    for address in (await _masters(visit)).values():
-        await visit.cluster.admin.create_topic(address, config)
-    forget_topics(visit.cluster, config.name)
-    return outcome_of("topics.changed", "topic", config.name, f"topics/{config.name}/settings", await _gone(visit))
+async def _change(context: RequestContext, form: Form) -> Outcome:
+    config = _config(form, context.names["topic"])
+    for address in (await _masters(context)).values():
+        await context.cluster.admin.create_topic(address, config)
+    forget_topics(context.cluster, config.name)
+    return outcome_of("topics.changed", "topic", config.name, f"topics/{config.name}/settings", await _gone(context))
 
 
-async def _preview_deletion(visit: Visit, form: Form) -> Preview:
-    name = visit.names["topic"]
-    found = await deletion_of(visit.cluster, Asking(visit.console.world.clock), name)
+async def _preview_deletion(context: RequestContext, form: Form) -> Preview:
+    name = context.names["topic"]
+    found = await deletion_of(context.cluster, Asking(context.console.world.clock), name)
     members = [(group, online) for group, online, _ in found.groups]
     change = f"deletes {found.messages if found.messages is not None else 'an unknown number of'} messages"
     return Preview(
@@ -97,12 +97,12 @@ async def _preview_deletion(visit: Visit, form: Form) -> Preview:
     )
 
 
-async def _delete(visit: Visit, form: Form) -> Outcome:
-    name, admin = visit.names["topic"], visit.cluster.admin
-    gone = await _gone(visit)
+async def _delete(context: RequestContext, form: Form) -> Outcome:
+    name, admin = context.names["topic"], context.cluster.admin
+    gone = await _gone(context)
     for cluster in await admin.topic_clusters(name):
         await admin.delete_topic(name, cluster)
-    forget_topics(visit.cluster, name)
+    forget_topics(context.cluster, name)
     return outcome_of("topics.deleted", "topic", name, "topics", gone)
 
 
@@ -113,34 +113,34 @@ ACTIONS: Final = (
 )
 
 
-async def _gone(visit: Visit) -> list[str]:
+async def _gone(context: RequestContext) -> list[str]:
     """Return the brokers that are gone and may have the topic of the address."""
-    asking = Asking(visit.console.world.clock)
-    await route_of(visit.cluster, asking, visit.names["topic"])
+    asking = Asking(context.console.world.clock)
+    await route_of(context.cluster, asking, context.names["topic"])
     return [each.what for each in asking.missing]
 
 
-async def _masters(visit: Visit) -> dict[str, str]:
+async def _masters(context: RequestContext) -> dict[str, str]:
     """Return the masters that have the topic of the address."""
-    route = await visit.cluster.admin.route(visit.names["topic"])
+    route = await context.cluster.admin.route(context.names["topic"])
     return {each.name: each.master for each in route.brokers if each.master is not None}
 
 
-async def _wait_for_route(visit: Visit, topic: str) -> None:
+async def _wait_for_route(context: RequestContext, topic: str) -> None:
     """Wait until name servers know a new topic, which takes a moment, so that the next page can show it."""
     for _ in range(_ROUTE_LOOKS):
         try:
-            await visit.cluster.admin.route(topic)
+            await context.cluster.admin.route(topic)
         except NoRoute:
-            await visit.console.world.clock.sleep(_ROUTE_WAIT_S)
+            await context.console.world.clock.sleep(_ROUTE_WAIT_S)
         else:
             return
 
 
-async def _apply(visit: Visit, config: TopicConfig, cluster: str) -> None:
-    for address in (await masters_of(visit.cluster, cluster)).values():
-        await visit.cluster.admin.create_topic(address, config)
-    forget_topics(visit.cluster, config.name)
+async def _apply(context: RequestContext, config: TopicConfig, cluster: str) -> None:
+    for address in (await masters_of(context.cluster, cluster)).values():
+        await context.cluster.admin.create_topic(address, config)
+    forget_topics(context.cluster, config.name)
 
 
 def _config(form: Form, name: str) -> TopicConfig:
@@ -186,40 +186,40 @@ def _command(config: TopicConfig) -> str:
     return found + "".join(f" -a {key}={value}" if value else f" -a {key}" for key, value in config.attributes.items())
 
 
-async def topic_list(visit: Visit) -> View:
+async def topic_list(context: RequestContext) -> View:
     """Show a page of the topics whose names contain the filter."""
-    asking = Asking(visit.console.world.clock)
-    data = await topics.topic_list(visit.cluster, asking, visit.list_query("kind", topics.KINDS, topics.SORTS))
+    asking = Asking(context.console.world.clock)
+    data = await topics.topic_list(context.cluster, asking, context.list_query("kind", topics.KINDS, topics.SORTS))
     command = {"user": "topic list", "all": "topic list --all"}.get(data.kind, "") if not data.filter else ""
     return View("topics.html", data, command, asking.missing, oldest_ms(data.topics))
 
 
-async def queues(visit: Visit) -> View:
+async def queues(context: RequestContext) -> View:
     """Show the queues of a topic."""
-    asking, name = Asking(visit.console.world.clock), visit.names["topic"]
-    data = await topic.topic_queues(visit.cluster, asking, name, visit.start, visit.rows)
+    asking, name = Asking(context.console.world.clock), context.names["topic"]
+    data = await topic.topic_queues(context.cluster, asking, name, context.start, context.rows)
     return View("topic_queues.html", data, f"topic status -t {quote(name)}", asking.missing, title=name)
 
 
-async def groups(visit: Visit) -> View:
+async def groups(context: RequestContext) -> View:
     """Show the groups that consume a topic, and their members."""
-    asking, name = Asking(visit.console.world.clock), visit.names["topic"]
-    data = await topic.topic_groups(visit.cluster, asking, name, visit.start, visit.rows)
+    asking, name = Asking(context.console.world.clock), context.names["topic"]
+    data = await topic.topic_groups(context.cluster, asking, name, context.start, context.rows)
     command = f"group progress -g {quote(data.groups[0].group)} -t {quote(name)}" if data.total == 1 else ""
     return View("topic_groups.html", data, command, asking.missing, title=name)
 
 
-async def producers(visit: Visit) -> View:
+async def producers(context: RequestContext) -> View:
     """Show the producers that are connected to the brokers of a topic."""
-    asking, name = Asking(visit.console.world.clock), visit.names["topic"]
-    data = await topic.topic_producers(visit.cluster, asking, name, visit.start, visit.rows)
+    asking, name = Asking(context.console.world.clock), context.names["topic"]
+    data = await topic.topic_producers(context.cluster, asking, name, context.start, context.rows)
     return View("topic_producers.html", data, "", asking.missing, title=name)
 
 
-async def settings(visit: Visit) -> View:
+async def settings(context: RequestContext) -> View:
     """Show the settings of a topic, with forms to change and to delete it."""
-    asking, name = Asking(visit.console.world.clock), visit.names["topic"]
-    data = await topic.topic_settings(visit.cluster, asking, name)
+    asking, name = Asking(context.console.world.clock), context.names["topic"]
+    data = await topic.topic_settings(context.cluster, asking, name)
     return View("topic_settings.html", data, f"topic route -t {quote(name)}", asking.missing, title=name)
 
 

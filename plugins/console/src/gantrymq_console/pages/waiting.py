@@ -15,8 +15,8 @@ from gantrymq_console.data import messages, waiting
 from gantrymq_console.data.cluster import readers_of
 from gantrymq_console.data.waiting import Delayed, HalfList
 from gantrymq_console.pages.sending import PRODUCER_GROUP
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Preview, Section, View
-from gantrymq_console.web.visit import Visit
 
 SHOWN: Final = ("undecided", "given_up")
 
@@ -32,22 +32,22 @@ class DelayedPage:
     may_recall: bool
 
 
-async def delayed(visit: Visit) -> View:
+async def delayed(context: RequestContext) -> View:
     """Show the pending messages, the soonest first."""
-    asking = Asking(visit.console.world.clock)
-    broker, source, topic = visit.text("broker"), visit.text("source"), visit.text("topic")
+    asking = Asking(context.console.world.clock)
+    broker, source, topic = context.text("broker"), context.text("source"), context.text("topic")
     found = await waiting.delayed_of(
-        visit.cluster,
+        context.cluster,
         asking,
         broker=broker,
         source=source,
-        place=visit.text("place"),
+        place=context.text("place"),
         topic=topic,
-        most=visit.rows,
+        most=context.rows,
     )
-    data = DelayedPage(broker, source, topic, found, visit.may(Role.OPERATOR))
-    command = f"message pending --max {visit.rows}" + (f" -t {quote(topic)}" if topic else "")
-    if broker or source or visit.text("place"):  # the command lists all kinds of all brokers from the beginning
+    data = DelayedPage(broker, source, topic, found, context.may(Role.OPERATOR))
+    command = f"message pending --max {context.rows}" + (f" -t {quote(topic)}" if topic else "")
+    if broker or source or context.text("place"):  # the command lists all kinds of all brokers from the beginning
         command = ""
     return View("delayed.html", data, command, asking.missing)
 
@@ -63,24 +63,24 @@ class RecallData:
     handle: str
 
 
-async def preview_recall(visit: Visit, form: Form) -> Preview:
+async def preview_recall(context: RequestContext, form: Form) -> Preview:
     """Return the message that would not be delivered."""
-    data = await _recall(visit, form)
+    data = await _recall(context, form)
     return Preview("delayed_recall.html", data, f"message recall {data.handle} -t {data.topic}", data.id)
 
 
-async def recall(visit: Visit, form: Form) -> Outcome:
+async def recall(context: RequestContext, form: Form) -> Outcome:
     """Recall a timed message before its delivery."""
-    data = await _recall(visit, form)
-    await visit.cluster.client.producer(PRODUCER_GROUP).recall(data.topic, data.handle)
+    data = await _recall(context, form)
+    await context.cluster.client.producer(PRODUCER_GROUP).recall(data.topic, data.handle)
     return Outcome("waiting.recalled", {"id": data.id}, "/delayed")
 
 
-async def _recall(visit: Visit, form: Form) -> RecallData:
+async def _recall(context: RequestContext, form: Form) -> RecallData:
     offset_id, broker = form.get("id", ""), form.get("broker", "")
-    message = await messages.by_offset_id(visit.cluster, offset_id)
+    message = await messages.by_offset_id(context.cluster, offset_id)
     if message is None:  # a recall is sent to the broker by its name
-        moved = await messages.elsewhere(visit.cluster, Asking(visit.console.world.clock), offset_id)
+        moved = await messages.elsewhere(context.cluster, Asking(context.console.world.clock), offset_id)
         message = moved[0] if len(moved) == 1 else None
     if message is None:
         raise NotFound("waiting.gone")
@@ -103,24 +103,24 @@ class TransactionsPage:
     may_resume: bool
 
 
-async def transactions(visit: Visit) -> View:
+async def transactions(context: RequestContext) -> View:
     """Show undecided or given-up transactions, the oldest first."""
-    asking = Asking(visit.console.world.clock)
-    broker, topic, shown = visit.text("broker"), visit.text("topic"), visit.choice("shown", SHOWN)
+    asking = Asking(context.console.world.clock)
+    broker, topic, shown = context.text("broker"), context.text("topic"), context.choice("shown", SHOWN)
     found = await waiting.transactions_of(
-        visit.cluster,
+        context.cluster,
         asking,
         broker=broker,
-        start=visit.start,
+        start=context.start,
         given_up=shown == "given_up",
         topic=topic,
-        most=visit.rows,
+        most=context.rows,
     )
-    data = TransactionsPage(broker, topic, shown, found, visit.may(Role.OPERATOR))
+    data = TransactionsPage(broker, topic, shown, found, context.may(Role.OPERATOR))
     command = (
         "transactions list" + (" --given-up" if shown == "given_up" else "") + (f" -t {quote(topic)}" if topic else "")
     )
-    if broker or visit.start:
+    if broker or context.start:
         command = ""
     return View("transactions.html", data, command, asking.missing)
 
@@ -136,40 +136,40 @@ class TransactionPage:
     may_resume: bool
 
 
-async def transaction(visit: Visit) -> View:
+async def transaction(context: RequestContext) -> View:
     """Show all messages of one transaction."""
-    unique_id = visit.names["id"]
-    asking = Asking(visit.console.world.clock)
-    readers = await readers_of(visit.cluster, asking)
+    unique_id = context.names["id"]
+    asking = Asking(context.console.world.clock)
+    readers = await readers_of(context.cluster, asking)
     answers = await asking.all(
-        {name: show_transaction(visit.cluster.admin, address, unique_id) for name, address in readers.items()}
+        {name: show_transaction(context.cluster.admin, address, unique_id) for name, address in readers.items()}
     )
     data = TransactionPage(
         unique_id,
         [waiting.half_of(name, each, None) for name, found in answers.items() for each in found.half_messages],
         [waiting.half_of(name, each, None) for name, found in answers.items() for each in found.given_up],
         [each for found in answers.values() for each in found.committed],
-        visit.may(Role.OPERATOR),
+        context.may(Role.OPERATOR),
     )
     if not asking.missing and not (data.half_messages or data.given_up or data.committed):
         raise NotFound("waiting.no_transaction", id=unique_id)
     return View("transaction.html", data, f"transactions show {unique_id}", asking.missing, title=unique_id)
 
 
-async def preview_resume(visit: Visit, form: Form) -> Preview:
+async def preview_resume(context: RequestContext, form: Form) -> Preview:
     """Return a preview of resuming the checks."""
     offset_id = form.get("id", "")
-    if await messages.by_offset_id(visit.cluster, offset_id) is None:
+    if await messages.by_offset_id(context.cluster, offset_id) is None:
         raise NotFound("waiting.gone")
     return Preview("transaction_resume.html", {"id": offset_id}, f"transactions resume {offset_id}", offset_id)
 
 
-async def resume(visit: Visit, form: Form) -> Outcome:
+async def resume(context: RequestContext, form: Form) -> Outcome:
     """Resume the checks of a given-up transaction."""
     offset_id = form.get("id", "")
-    if await messages.by_offset_id(visit.cluster, offset_id) is None:  # the id names the broker to ask
+    if await messages.by_offset_id(context.cluster, offset_id) is None:  # the id names the broker to ask
         raise NotFound("waiting.gone")
-    await resume_check(visit.cluster.admin, offset_id)
+    await resume_check(context.cluster.admin, offset_id)
     return Outcome("waiting.resumed", {}, "/transactions")
 
 

@@ -2,7 +2,7 @@
 
 app          builds the application from the sections in `gantrymq_console.pages`
 pages        declarations of a section: pages and actions, with the role that each needs
-visit        one request: user, language, parameters, links
+context      one request: user, language, parameters, links
 console      the objects of a running console that requests use
 actions      the steps of every change: preview, confirmation, audit, result
 responses    a page as HTML or JSON, errors in both forms, refreshes

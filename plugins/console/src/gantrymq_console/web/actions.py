@@ -23,8 +23,8 @@ from gantrymq.errors import GantryError
 from gantrymq_console.access.audit import AuditUnwritable, Entry
 from gantrymq_console.values import to_json
 from gantrymq_console.web import responses
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Conflict, Outcome, Preview, View
-from gantrymq_console.web.visit import Visit
 
 log = logging.getLogger(__name__)
 
@@ -60,18 +60,18 @@ class Actions:
         self._done: OrderedDict[str, tuple[str, Outcome]] = OrderedDict()
         self._kept: OrderedDict[str, tuple[str, str, Mapping[str, str]]] = OrderedDict()  # user, page and form
 
-    async def run(self, action: Action, visit: Visit) -> Response:
+    async def run(self, action: Action, context: RequestContext) -> Response:
         """Return the response to a POST of *action*."""
-        given = await read_form(visit, action.most_bytes)
-        visit.check_token(given.get("csrf", ""))
-        visit.form, visit.came_from = given, given.get("back", "")
+        given = await read_form(context, action.most_bytes)
+        context.check_token(given.get("csrf", ""))
+        context.form, context.came_from = given, given.get("back", "")
         form = {name: each for name, each in given.items() if name not in _HIDDEN and name != _DRY_RUN}
-        if visit.is_api:
-            _check_names(action, visit, form)
-        dry_run = visit.is_api and _dry_run(given)
+        if context.is_api:
+            _check_names(action, context, form)
+        dry_run = context.is_api and _dry_run(given)
         asks = dry_run or action.confirm is not Confirm.NONE
-        preview = await action.preview(visit, form) if action.preview is not None and asks else None
-        if visit.is_api:
+        preview = await action.preview(context, form) if action.preview is not None and asks else None
+        if context.is_api:
             if dry_run:
                 if preview is None:
                     raise BadInput("common.no_preview")
@@ -91,82 +91,84 @@ class Actions:
                     action.confirm,
                     action.name,
                     given.get("back", ""),
-                    self._keep(action, visit, form),
+                    self._keep(action, context, form),
                 )
                 status = 409 if changed else 422 if "confirm" in given else 200
                 view = View("confirm.html", data, preview.command, status=status)
-                return responses.html(visit, view, action.name)
-        if not visit.is_api and not self._first_use(given.get("once", "")):
+                return responses.html(context, view, action.name)
+        if not context.is_api and not self._first_use(given.get("once", "")):
             raise Conflict("errors.sent_before")
-        outcome = await self._audited(action, visit, form, preview)
-        return self._response(action, visit, outcome)
+        outcome = await self._audited(action, context, form, preview)
+        return self._response(action, context, outcome)
 
-    def outcome(self, visit: Visit) -> Outcome | None:
+    def outcome(self, context: RequestContext) -> Outcome | None:
         """Return the result of the action after which this page is shown."""
         if not self._done:
             return None
-        user, outcome = self._done.get(visit.text("done"), ("", None))
-        return outcome if user == visit.user.name else None
+        user, outcome = self._done.get(context.text("done"), ("", None))
+        return outcome if user == context.user.name else None
 
-    def kept(self, visit: Visit) -> Mapping[str, str] | None:
+    def kept(self, context: RequestContext) -> Mapping[str, str] | None:
         """Return the values that the user entered on this page before cancelling the preview."""
-        user, path, form = self._kept.get(visit.text(KEPT), ("", "", None))
-        return form if (user, path) == (visit.user.name, visit.path) else None
+        user, path, form = self._kept.get(context.text(KEPT), ("", "", None))
+        return form if (user, path) == (context.user.name, context.path) else None
 
-    def _keep(self, action: Action, visit: Visit, form: Mapping[str, str]) -> str:
+    def _keep(self, action: Action, context: RequestContext, form: Mapping[str, str]) -> str:
         """Keep a form for the link "Cancel", and return its page; forms on another page than their own are not kept."""
-        back = visit.came_from
-        path = (action.page or action.path).format(**visit.names)
+        back = context.came_from
+        path = (action.page or action.path).format(**context.names)
         if unquote(urlsplit(back).path) != path or sum(map(len, (*form, *form.values()))) > _MOST_KEPT_CHARS:
             return back
-        key = hashlib.sha256(json.dumps([visit.user.name, path, dict(form)]).encode()).hexdigest()[:16]
-        self._kept[key] = visit.user.name, path, form
+        key = hashlib.sha256(json.dumps([context.user.name, path, dict(form)]).encode()).hexdigest()[:16]
+        self._kept[key] = context.user.name, path, form
         if len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
         return f"{back}{'&' if '?' in back else '?'}{KEPT}={key}"
 
-    async def _audited(self, action: Action, visit: Visit, form: Mapping[str, str], preview: Preview | None) -> Outcome:
-        target = preview.target if preview is not None and preview.target else " ".join(visit.names.values())
+    async def _audited(
+        self, action: Action, context: RequestContext, form: Mapping[str, str], preview: Preview | None
+    ) -> Outcome:
+        target = preview.target if preview is not None and preview.target else " ".join(context.names.values())
         entry = Entry(
-            visit.now_ms(),
+            context.now_ms(),
             secrets.token_hex(8),
-            visit.user.name,
-            responses.address_of(visit),
+            context.user.name,
+            responses.address_of(context),
             action.name,
             target,
             preview.change if preview is not None else "",
         )
-        audit = visit.console.audit
+        audit = context.console.audit
         await audit.write(entry)
         result = "failed: cancelled"
         try:
-            outcome = await action.run(visit, form)
+            outcome = await action.run(context, form)
             result = "failed" if outcome.failed else "done"
         except GantryError as problem:
             result = f"failed: {problem}"
             raise
         except BadInput as problem:
-            result = f"failed: {visit.texts(problem.key, **problem.fields).unescape()}"
+            result = f"failed: {context.texts(problem.key, **problem.fields).unescape()}"
             raise
         finally:
             try:
-                await audit.write(attrs.evolve(entry, time_ms=visit.now_ms(), result=result))
+                await audit.write(attrs.evolve(entry, time_ms=context.now_ms(), result=result))
             except AuditUnwritable as problem:  # the change was made, and its attempt is in the log
                 log.error("the result %r of %s %s is not in the audit log: %s", result, action.name, target, problem)
         return outcome
 
-    def _response(self, action: Action, visit: Visit, outcome: Outcome) -> Response:
-        if visit.is_api:
-            body = {"done": not outcome.failed, "text": visit.texts(outcome.key, **outcome.fields).unescape()}
+    def _response(self, action: Action, context: RequestContext, outcome: Outcome) -> Response:
+        if context.is_api:
+            body = {"done": not outcome.failed, "text": context.texts(outcome.key, **outcome.fields).unescape()}
             return JSONResponse({**body, "data": to_json(outcome.data)}, 502 if outcome.failed else 200)
         if outcome.view is not None:
-            return responses.html(visit, outcome.view, action.name, outcome)
+            return responses.html(context, outcome.view, action.name, outcome)
         done = secrets.token_hex(8)
-        self._done[done] = visit.user.name, outcome
+        self._done[done] = context.user.name, outcome
         if len(self._done) > _MOST_REMEMBERED:
             self._done.popitem(last=False)
         segments = [each for each in outcome.to.split("/") if each]
-        return RedirectResponse(visit.link(*segments, **outcome.query, done=done), 303)
+        return RedirectResponse(context.link(*segments, **outcome.query, done=done), 303)
 
     def _first_use(self, once: str) -> bool:
         if not once or once in self._used:
@@ -177,14 +179,14 @@ class Actions:
         return True
 
 
-async def read_form(visit: Visit, most_bytes: int) -> dict[str, str]:
+async def read_form(context: RequestContext, most_bytes: int) -> dict[str, str]:
     body = bytearray()
-    async for chunk in visit.request.stream():
+    async for chunk in context.request.stream():
         body += chunk
         if len(body) > most_bytes:
             raise HTTPException(413, f"The form has more than {most_bytes} bytes.")
     try:
-        if visit.is_api and body:
+        if context.is_api and body:
             given: Any = json.loads(body, object_pairs_hook=_once_each)
             json.dumps(given, ensure_ascii=False).encode()  # raises for half a surrogate pair
             if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
@@ -205,9 +207,9 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check_names(action: Action, visit: Visit, form: Mapping[str, str]) -> None:
+def _check_names(action: Action, context: RequestContext, form: Mapping[str, str]) -> None:
     """Raises BadInput: a name that *action* does not know, such as a misspelt ``dry_run``, which would be ignored."""
-    if visit.request.query_params:
+    if context.request.query_params:
         raise BadInput("common.no_parameters")
     prefixes = tuple(each[:-1] for each in action.fields if each.endswith("*"))
     for name in form:

@@ -22,10 +22,11 @@ from gantrymq_console.access.users import Role, User
 from gantrymq_console.web import login, render, responses, security
 from gantrymq_console.web.actions import Actions
 from gantrymq_console.web.console import Console
+from gantrymq_console.web.context import LIVE, RequestContext
 from gantrymq_console.web.login import LogInPage, log_in_first
 from gantrymq_console.web.pages import Action, BadInput, Conflict, Download, Forbidden, NotFound, Page, SeeOther
 from gantrymq_console.web.security import BrowserTokens
-from gantrymq_console.web.visit import LIVE, Visit
+from gantrymq_console.web.user_consoles import UserConsoles
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +43,11 @@ class App:
         self.tokens = BrowserTokens(secure=console.exposure.secure)
         self._actions = Actions()
         self._rates = Rates(console.world.clock)
+        self._users = UserConsoles(console)
         routes = [Route("/static/{version}/{path:path}", render.serve_static, methods=["GET"])]
         if isinstance(console.identities, Accounts):
             log_in_page = LogInPage(console, console.identities, self.tokens)
+            console.identities.sessions.on_unused = self._users.end
 
             async def log_in(request: Request) -> Response:
                 self._limit(request, None)
@@ -80,11 +83,18 @@ class App:
         security.note_sender(request, self.console.exposure)
         try:
             response = await self._response(request)
+            security.secured(response, self.console.exposure)
+            self.tokens.keep(request, response)
+            await response(scope, receive, send)
         except ClientDisconnect:
             return
-        security.secured(response, self.console.exposure)
-        self.tokens.keep(request, response)
-        await response(scope, receive, send)
+        finally:  # a download uses the client of its user until here
+            if "gantrymq.used" in scope:
+                self._users.release(scope["gantrymq.used"])
+
+    async def close(self) -> None:
+        """Close the clients of users. Idempotent."""
+        await self._users.close()
 
     async def _response(self, request: Request) -> Response:
         refused = security.refusal(request, self.console.exposure)
@@ -119,51 +129,51 @@ class App:
         return self._nowhere
 
     def _page(self, page: Page) -> Endpoint:
-        async def show(visit: Visit) -> Response:
-            if not visit.is_api:
-                visit.form = self._actions.kept(visit)
+        async def show(context: RequestContext) -> Response:
+            if not context.is_api:
+                context.form = self._actions.kept(context)
             try:
-                view = await self.console.refreshes.view(visit, page)
+                view = await context.console.refreshes.view(context, page)
             except SeeOther as elsewhere:
-                return RedirectResponse(visit.link(*elsewhere.segments, **elsewhere.query), 303)
-            shown = page if visit.form is None else attrs.evolve(page, refresh_s=None)
-            return responses.of_page(visit, shown, view, self._actions.outcome(visit))
+                return RedirectResponse(context.link(*elsewhere.segments, **elsewhere.query), 303)
+            shown = page if context.form is None else attrs.evolve(page, refresh_s=None)
+            return responses.of_page(context, shown, view, self._actions.outcome(context))
 
         return self._endpoint(page.role, show)
 
     def _download(self, download: Download) -> Endpoint:
-        async def make(visit: Visit) -> Response:
+        async def make(context: RequestContext) -> Response:
             if download.bodies:
-                await self.console.record_read(visit, download.name, " ".join(visit.names.values()))
-            response = await download.make(visit)
+                await context.console.record_read(context, download.name, " ".join(context.names.values()))
+            response = await download.make(context)
             response.headers["X-Accel-Buffering"] = "no"  # nginx forwards the response at once, without a file
             return response
 
         return self._endpoint(download.role, make)
 
     def _action(self, action: Action) -> Endpoint:
-        async def run(visit: Visit) -> Response:
+        async def run(context: RequestContext) -> Response:
             try:
-                return await self._actions.run(action, visit)
+                return await self._actions.run(action, context)
             except (BadInput, GantryError) as problem:
                 page = self._pages.get(action.page or action.path)
-                if page is None or visit.is_api or isinstance(problem, Forbidden | Conflict):
+                if page is None or context.is_api or isinstance(problem, Forbidden | Conflict):
                     raise
-                return await self._with_form(visit, page, problem)
+                return await self._with_form(context, page, problem)
             finally:
-                self.console.refreshes.forget(visit)
+                context.console.refreshes.forget(context)
 
         return self._endpoint(action.role, run)
 
-    async def _with_form(self, visit: Visit, page: Page, problem: Exception) -> Response:
+    async def _with_form(self, context: RequestContext, page: Page, problem: Exception) -> Response:
         """Return the page with the form that *problem* is about. Raises the problem if the page cannot be shown."""
         try:
-            view = await page.show(visit)
+            view = await page.show(context)
         except (BadInput, GantryError, SeeOther):
             raise problem from None
-        return responses.with_form(visit, page, view, problem)
+        return responses.with_form(context, page, view, problem)
 
-    def _endpoint(self, role: Role, work: Callable[[Visit], Awaitable[Response]]) -> Endpoint:
+    def _endpoint(self, role: Role, work: Callable[[RequestContext], Awaitable[Response]]) -> Endpoint:
         """Return an endpoint for users with *role*; the only place where roles are checked."""
 
         async def endpoint(request: Request) -> Response:
@@ -171,16 +181,33 @@ class App:
             self._limit(request, user)
             if user is None:
                 return self._log_in(request)
-            visit = Visit(request, self.console, user, partial(self.tokens.token, request))
-            if not visit.may(role):
-                refused = Forbidden("common.forbidden", role=role.word, user=user.name, own=user.role.word)
-                return responses.failed(visit, refused)
             try:
-                return await work(visit)
+                console = await self._console_of(request, user)
+            except GantryError as problem:
+                context = RequestContext(request, self.console, user, partial(self.tokens.token, request))
+                return responses.failed(context, problem)
+            context = RequestContext(request, console, user, partial(self.tokens.token, request))
+            if not context.may(role):
+                refused = Forbidden("common.forbidden", role=role.word, user=user.name, own=user.role.word)
+                return responses.failed(context, refused)
+            try:
+                return await work(context)
             except (BadInput, GantryError, AuditUnwritable) as problem:
-                return responses.failed(visit, problem)
+                return responses.failed(context, problem)
 
         return endpoint
+
+    async def _console_of(self, request: Request, user: User) -> Console:
+        """Return the console whose client signs with the user's credentials, if it has some.
+
+        Raises:
+            HTTPException: 503, too many users.
+            ClientError: the client cannot be started.
+        """
+        if user.credentials is None:
+            return self.console
+        used = request.scope["gantrymq.used"] = await self._users.use(user.credentials)
+        return used.console
 
     def _limit(self, request: Request, user: User | None) -> None:
         """Count a request of a session, or of an address without one. Raises HTTPException: 429.
@@ -207,5 +234,5 @@ class App:
         return log_in_first(request, path)
 
 
-async def _no_page(visit: Visit) -> Response:
+async def _no_page(context: RequestContext) -> Response:
     raise NotFound("common.no_page")

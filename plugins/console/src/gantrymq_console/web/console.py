@@ -17,9 +17,9 @@ from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.history import History
 from gantrymq_console.values import to_json
+from gantrymq_console.web.context import RequestContext, page_of
 from gantrymq_console.web.jobs import Jobs
 from gantrymq_console.web.pages import Page, View
-from gantrymq_console.web.visit import Visit, page_of
 
 if TYPE_CHECKING:
     from gantrymq_console.web.pages import Section
@@ -57,57 +57,57 @@ class Refreshes:
         self._tags: OrderedDict[int, tuple[View, int, str]] = OrderedDict()  # by the id of a view, with the minute
         self._texts: OrderedDict[Hashable, str] = OrderedDict()
 
-    async def view(self, visit: Visit, page: Page) -> View:
+    async def view(self, context: RequestContext, page: Page) -> View:
         """Return the view of *page* for a visitor. Raises as its function does.
 
         A refresh may get the view of another visitor; a visitor who opens or reloads a page gets a new one.
         """
-        if not page.shared or visit.is_api:
-            return await page.show(visit)
-        key = ("view", page_of(visit.request), visit.user.role, visit.texts.language)
-        if not visit.is_live:
-            visit.cluster.forget(key)
+        if not page.shared or context.is_api:
+            return await page.show(context)
+        key = ("view", page_of(context.request), context.user.role, context.texts.language)
+        if not context.is_live:
+            context.cluster.forget(key)
         dropped = _keep(self._views, key, None)
         if dropped is not None:
-            visit.cluster.forget(dropped)
-        found = await visit.cluster.shared(key, AGE_S, lambda: page.show(visit), LATE_S)
-        visit.age_s = max(0, visit.now_ms() - found.as_of_ms) // 1000
+            context.cluster.forget(dropped)
+        found = await context.cluster.shared(key, AGE_S, lambda: page.show(context), LATE_S)
+        context.age_s = max(0, context.now_ms() - found.as_of_ms) // 1000
         return found.value
 
-    def forget(self, visit: Visit) -> None:
+    def forget(self, context: RequestContext) -> None:
         """Drop all views after a change."""
         if self._views:
-            visit.cluster.forget(*self._views)
+            context.cluster.forget(*self._views)
             self._views.clear()
 
-    def tag(self, visit: Visit, view: View) -> str:
+    def tag(self, context: RequestContext, view: View) -> str:
         """Return a tag that changes with the view, and once a minute for the ages that the page shows."""
-        minute = visit.now_ms() // MINUTE_MS
+        minute = context.now_ms() // MINUTE_MS
         known = self._tags.get(id(view))
         if known is not None and known[0] is view and known[1] == minute:
             return known[2]
-        shown = [view.template, view.title, view.command, visit.texts.language, minute]
+        shown = [view.template, view.title, view.command, context.texts.language, minute]
         facts = [to_json(view.data), to_json(view.missing), *shown]
         tag = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]
         _keep(self._tags, id(view), (view, minute, tag))
         return tag
 
-    def etag(self, visit: Visit, tag: str) -> str:
+    def etag(self, context: RequestContext, tag: str) -> str:
         """Return the ETag of the view with *tag* for this visitor.
 
         A page may have the token of this browser's forms, buttons of the role and times of the zone, and the browser
         keeps it while the tag is the same: after another log-in, or a restart of the console, it is another.
         """
-        who = [visit.known_token, visit.user.name, visit.user.role.word, visit.zone]
+        who = [context.known_token, context.user.name, context.user.role.word, context.zone]
         return f'"{tag}-{hashlib.sha256(json.dumps(who).encode()).hexdigest()[:20]}"'
 
-    def text(self, visit: Visit, tag: str, render: Callable[[], str]) -> str:
+    def text(self, context: RequestContext, tag: str, render: Callable[[], str]) -> str:
         """Return the main part of a page, made by *render* unless another visitor's is the same."""
-        key = (tag, page_of(visit.request), visit.user.role, visit.zone)
+        key = (tag, page_of(context.request), context.user.role, context.zone)
         found = self._texts.get(key)
         if found is None:
             found = render()
-            if not visit.personal:
+            if not context.personal:
                 _keep(self._texts, key, found)
         return found
 
@@ -136,7 +136,7 @@ class Console:
     history: History = attrs.field(default=attrs.Factory(lambda self: History(self.cluster), takes_self=True))
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
 
-    async def record_read(self, visit: Visit, name: str, target: str) -> None:
+    async def record_read(self, context: RequestContext, name: str, target: str) -> None:
         """Write to the audit log that a page showed bodies. Raises AuditUnwritable: the bodies must not be shown."""
-        address = str(visit.request.scope.get("gantrymq.address", ""))
-        await self.audit.write(Entry(visit.now_ms(), "", visit.user.name, address, name, target, result="read"))
+        address = str(context.request.scope.get("gantrymq.address", ""))
+        await self.audit.write(Entry(context.now_ms(), "", context.user.name, address, name, target, result="read"))

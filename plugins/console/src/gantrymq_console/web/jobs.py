@@ -91,6 +91,10 @@ class Jobs:
         job = self._jobs.get(job_id)
         return job if job is not None and (job.kind, job.owner) == (kind, owner) else None
 
+    def is_running(self, owner: str) -> bool:
+        """Return whether a job of *owner* is running."""
+        return any(each.owner == owner and each.is_running for each in self._jobs.values())
+
     async def close(self) -> None:
         """Cancel all jobs."""
         for task in self._tasks:

@@ -18,7 +18,7 @@ from gantrymq_console.access.users import Role
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from gantrymq_console.web.visit import Visit
+    from gantrymq_console.web.context import RequestContext
 
 _SHARED_S: Final = 5.0
 
@@ -83,7 +83,7 @@ class SeeOther(Exception):
     """Another page has the requested data.
 
     Args:
-        segments: of its path, as for `Visit.link`.
+        segments: of its path, as for `RequestContext.link`.
         query: its parameters.
     """
 
@@ -114,7 +114,7 @@ class Page:
     path: str  # Starlette's pattern, such as /topics/{topic}
     name: str  # key of the title in the texts
     role: Role
-    show: Callable[[Visit], Awaitable[View]]
+    show: Callable[[RequestContext], Awaitable[View]]
     refresh_s: float | None = 5.0  # time between two refreshes by the browser; None: never
     nav: str = ""  # word of the entry of the navigation that is current
 
@@ -138,7 +138,7 @@ class Download:
     path: str
     name: str
     role: Role
-    make: Callable[[Visit], Awaitable[Response]]
+    make: Callable[[RequestContext], Awaitable[Response]]
     bodies: bool = False
 
 
@@ -196,8 +196,10 @@ class Action:
     path: str
     name: str  # key of the title in the texts, and the word of the audit log
     role: Role
-    run: Callable[[Visit, Form], Awaitable[Outcome]]
-    preview: Callable[[Visit, Form], Awaitable[Preview]] | None = None  # with Confirm.NONE for JSON only, or None
+    run: Callable[[RequestContext, Form], Awaitable[Outcome]]
+    preview: Callable[[RequestContext, Form], Awaitable[Preview]] | None = (
+        None  # with Confirm.NONE for JSON only, or None
+    )
     confirm: Confirm = Confirm.NUMBERS
     fields: Sequence[str] = ()  # names of the form; a final "*" matches any rest of a name
     most_bytes: int = 1024 * 1024  # limit of the form

@@ -27,8 +27,8 @@ from starlette.responses import Response
 from gantrymq.plugin.model import Value
 from gantrymq.plugin.names import is_system_topic
 from gantrymq_console.access.users import Role
+from gantrymq_console.web.context import THEMES, RequestContext
 from gantrymq_console.web.texts import LANGUAGES
-from gantrymq_console.web.visit import THEMES, Visit
 
 _WIDTH: Final = 360
 _HEIGHT: Final = 48
@@ -41,6 +41,7 @@ _NAVIGATION: Final = (
     "transactions",
     "brokers",
     "nameservers",
+    "access",
     "audit",
 )
 _VERSION: Final = version_of("gantrymq-console")
@@ -136,38 +137,38 @@ def compile_all() -> None:
         environment().get_template(name)
 
 
-def render(template: str, visit: Visit, **context: Any) -> str:
-    """Return the HTML of *template*; it gets ``visit``, ``t`` for texts, ``time``, ``link`` and *context*."""
+def render(template: str, context: RequestContext, **values: Any) -> str:
+    """Return the HTML of *template*; it gets ``context``, ``t`` for texts, ``time``, ``link`` and *context*."""
     return (
         environment()
         .get_template(template)
         .render(
-            visit=visit,
-            t=visit.texts,
-            link=visit.link,
-            static=lambda path: visit.link("static", static_version(), *path.split("/")),
+            context=context,
+            t=context.texts,
+            link=context.link,
+            static=lambda path: context.link("static", static_version(), *path.split("/")),
             once=lambda: secrets.token_hex(8),
             languages=LANGUAGES,
             themes=THEMES,
             roles=Role,
             navigation=_NAVIGATION,
             version=_VERSION,
-            log_out=visit.console.identities.login_path() is not None,
-            here=visit.here,
-            typed=visit.typed,
-            ticked=visit.ticked,
-            time=lambda ms, relative=True: time(visit, ms, relative=relative),
-            duration=lambda ms: duration(visit, ms),
-            history=visit.console.history.look,
+            log_out=context.console.identities.login_path() is not None,
+            here=context.here,
+            typed=context.typed,
+            ticked=context.ticked,
+            time=lambda ms, relative=True: time(context, ms, relative=relative),
+            duration=lambda ms: duration(context, ms),
+            history=context.console.history.look,
             sparkline=sparkline,
             moment=moment,
-            translated=visit.texts.translated,
-            evidence=lambda found: visit.texts(f"evidence.{found.word}", **shown_values(visit, found.values)),
-            reason=lambda word, each: reason(visit, word, each),
-            runnable=lambda sentence: runnable(sentence, visit.console.name_servers),
-            name_servers=quote(visit.console.name_servers),
-            layout="bare.html" if visit.is_live else "base.html",
-            **context,
+            translated=context.texts.translated,
+            evidence=lambda found: context.texts(f"evidence.{found.word}", **shown_values(context, found.values)),
+            reason=lambda word, each: reason(context, word, each),
+            runnable=lambda sentence: runnable(sentence, context.console.name_servers),
+            name_servers=quote(context.console.name_servers),
+            layout="bare.html" if context.is_live else "base.html",
+            **values,
         )
     )
 
@@ -182,39 +183,41 @@ def runnable(sentence: str, name_servers: str) -> str:
     return _COMMAND.sub(lambda found: f"{found[0]} -n {quote(name_servers)}", sentence)
 
 
-def reason(visit: Visit, word: str, each: Any) -> Markup:
+def reason(context: RequestContext, word: str, each: Any) -> Markup:
     """Return the sentence of a reason in the reader's language; of an unknown one, the broker's own.
 
     Args:
-        visit: of the reader.
+        context: of the reader.
         word: the reason.
         each: has ``values``, ``variant``, and ``sentence``, which is in English.
     """
     key = f"reasons.{word}.{each.variant}" if each.variant else f"reasons.{word}"
     try:
-        sentence = visit.texts.plain(key, **shown_values(visit, each.values))
+        sentence = context.texts.plain(key, **shown_values(context, each.values))
     except KeyError:  # of another version
         sentence, language = each.sentence, "en"
     else:
-        language = visit.texts.language
-    return Markup('<span lang="{}">{}</span>').format(language, visible(runnable(sentence, visit.console.name_servers)))
+        language = context.texts.language
+    return Markup('<span lang="{}">{}</span>').format(
+        language, visible(runnable(sentence, context.console.name_servers))
+    )
 
 
-def shown_values(visit: Visit, values: Mapping[str, Value]) -> dict[str, str | int]:
+def shown_values(context: RequestContext, values: Mapping[str, Value]) -> dict[str, str | int]:
     """Return the values of a reason or of evidence for its text in the reader's language."""
-    return {name: _shown(visit, name, value) for name, value in values.items()}
+    return {name: _shown(context, name, value) for name, value in values.items()}
 
 
-def _shown(visit: Visit, name: str, value: Value) -> str | int:
+def _shown(context: RequestContext, name: str, value: Value) -> str | int:
     """Return a value for a sentence; only counts have grouped digits, because commands contain other numbers."""
     if value is None:
-        return visit.texts("common.unknown_time" if name.endswith(("_ms", "_at")) else "common.unknown")
+        return context.texts("common.unknown_time" if name.endswith(("_ms", "_at")) else "common.unknown")
     if name == "facts":
-        return ", ".join(visit.texts.plain(f"facts.{word}") for word in str(value).split())
+        return ", ".join(context.texts.plain(f"facts.{word}") for word in str(value).split())
     if name.endswith("_at") and isinstance(value, int):
-        return time(visit, value, relative=False)
+        return time(context, value, relative=False)
     if name.endswith("_ms") and isinstance(value, int):
-        return duration(visit, value)
+        return duration(context, value)
     return value if name == "count" else str(value)
 
 
@@ -254,17 +257,17 @@ def size(value: int | None) -> str:
     return f"{amount:.1f} TiB"
 
 
-def time(visit: Visit, ms: int | None, *, relative: bool = True) -> Markup:
+def time(context: RequestContext, ms: int | None, *, relative: bool = True) -> Markup:
     """Return a time: UTC, which the script changes to the viewer's zone, and how long ago it was."""
     if ms is None or not 0 < ms < 253_402_300_800_000:
-        return visit.texts("common.unknown")
+        return context.texts("common.unknown")
     moment = datetime.fromtimestamp(ms / 1000, UTC)
     day, second = moment.isoformat(timespec="milliseconds")[:23].split("T")
     shown = f'<time datetime="{day}T{second}Z" title="{day} {second} UTC">{day} {second[:8]} UTC</time>'
     if not relative:
         return Markup(shown)
-    ago = duration(visit, abs(visit.now_ms() - ms))
-    beside = visit.texts("common.in_time" if ms > visit.now_ms() else "common.ago", time=ago)
+    ago = duration(context, abs(context.now_ms() - ms))
+    beside = context.texts("common.in_time" if ms > context.now_ms() else "common.ago", time=ago)
     return Markup(f'{shown} <span class="ago">({beside})</span>')
 
 
@@ -276,12 +279,12 @@ def moment(ms: int | None) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None).isoformat(timespec=parts)
 
 
-def duration(visit: Visit, ms: int) -> Markup:
+def duration(context: RequestContext, ms: int) -> Markup:
     """Return a duration in its largest unit."""
     seconds = ms / 1000
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length or (unit == "minutes" and seconds >= 120):
-            return visit.texts(f"common.{unit}", count=int(seconds // length))
+            return context.texts(f"common.{unit}", count=int(seconds // length))
     if seconds >= 1:
-        return visit.texts("common.seconds", count=int(seconds))
-    return visit.texts("common.milliseconds", count=int(ms))
+        return context.texts("common.seconds", count=int(seconds))
+    return context.texts("common.milliseconds", count=int(ms))

@@ -18,6 +18,7 @@ from gantrymq.errors import (
     GantryError,
     GroupNotExist,
     NoMessageFound,
+    NoPermission,
     NoRoute,
 )
 from gantrymq.plugin.client import SendNotConnected, SendTimedOut
@@ -25,9 +26,9 @@ from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_console.access.audit import AuditUnwritable
 from gantrymq_console.data.cluster import RouteUnknown
 from gantrymq_console.values import to_json
+from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotAccepted, NotFound, Outcome, Page, View
 from gantrymq_console.web.render import render
-from gantrymq_console.web.visit import Visit
 
 _KINDS: Final = (
     (RouteUnknown, 504, "route_unknown"),
@@ -63,23 +64,23 @@ class Failure:
         return ResponseCode(self.code).name if self.code in set(ResponseCode) else ""
 
 
-def of_page(visit: Visit, page: Page, view: View, outcome: Outcome | None) -> Response:
+def of_page(context: RequestContext, page: Page, view: View, outcome: Outcome | None) -> Response:
     """Return the response of a page."""
-    if visit.is_api:
+    if context.is_api:
         return JSONResponse(
             {
                 "data": to_json(view.data),
                 "missing": to_json(view.missing),
-                "as_of_ms": view.as_of_ms or visit.now_ms(),
+                "as_of_ms": view.as_of_ms or context.now_ms(),
                 "command": view.command,
             },
             view.status,
         )
-    return html(visit, view, page.name, outcome, page)
+    return html(context, view, page.name, outcome, page)
 
 
 def html(
-    visit: Visit,
+    context: RequestContext,
     view: View,
     name: str,
     outcome: Outcome | None = None,
@@ -89,70 +90,72 @@ def html(
     """Return a page of HTML; for a refresh only its main part, with status 304 if that is unchanged."""
 
     if view.problem is not None:
-        failure = _failure(visit, view.problem)
+        failure = _failure(context, view.problem)
 
     def made() -> str:
         return render(
             view.template,
-            visit,
+            context,
             data=view.data,
             view=view,
             name=name,
-            nav=page.nav if page is not None else visit.path.split("/")[1],
+            nav=page.nav if page is not None else context.path.split("/")[1],
             refresh_s=page.refresh_s if page is not None else None,
             outcome=outcome,
             failure=failure,
-            actions=visit.console.sections,
+            actions=context.console.sections,
         )
 
-    if not visit.is_live:
+    if not context.is_live:
         return HTMLResponse(made(), view.status)
-    refreshes = visit.console.refreshes
-    tag = refreshes.tag(visit, view)
-    etag = refreshes.etag(visit, tag)
-    headers = {"ETag": etag, "Age": str(visit.age_s)}
-    given = visit.request.headers.get("if-none-match", "")
+    refreshes = context.console.refreshes
+    tag = refreshes.tag(context, view)
+    etag = refreshes.etag(context, tag)
+    headers = {"ETag": etag, "Age": str(context.age_s)}
+    given = context.request.headers.get("if-none-match", "")
     if given.removeprefix("W/") == etag:  # a proxy that compresses makes tags weak
         return Response(status_code=304, headers=headers)
-    return HTMLResponse(made() if outcome is not None else refreshes.text(visit, tag, made), view.status, headers)
+    return HTMLResponse(made() if outcome is not None else refreshes.text(context, tag, made), view.status, headers)
 
 
-def failed(visit: Visit, problem: Exception) -> Response:
+def failed(context: RequestContext, problem: Exception) -> Response:
     """Return the response for an error: the server's sentence, and its code."""
-    failure = _failure(visit, problem)
-    if visit.is_api:
+    failure = _failure(context, problem)
+    if context.is_api:
         body: dict[str, Any] = {"error": f"{failure.sentence} {failure.words}".strip(), "code": failure.code}
         return JSONResponse(body, failure.status)
-    return html(visit, View("error.html", failure, status=failure.status), "common.error")
+    return html(context, View("error.html", failure, status=failure.status), "common.error")
 
 
-def with_form(visit: Visit, page: Page, view: View, problem: Exception) -> Response:
+def with_form(context: RequestContext, page: Page, view: View, problem: Exception) -> Response:
     """Return a page again whose form was sent and cannot be used, with the error above it."""
-    failure = _failure(visit, problem)
+    failure = _failure(context, problem)
     page, view = attrs.evolve(page, refresh_s=None), attrs.evolve(view, status=failure.status)
-    return html(visit, view, page.name, None, page, failure)
+    return html(context, view, page.name, None, page, failure)
 
 
-def _failure(visit: Visit, problem: Exception) -> Failure:
+def _failure(context: RequestContext, problem: Exception) -> Failure:
     match problem:
         case NotFound():
-            return Failure(404, visit.texts(problem.key, **problem.fields).unescape())
+            return Failure(404, context.texts(problem.key, **problem.fields).unescape())
         case Forbidden():
-            return Failure(403, visit.texts(problem.key, **problem.fields).unescape())
+            return Failure(403, context.texts(problem.key, **problem.fields).unescape())
         case Conflict():
-            return Failure(409, visit.texts(problem.key, **problem.fields).unescape())
+            return Failure(409, context.texts(problem.key, **problem.fields).unescape())
         case NotAccepted():
-            sentence = visit.texts(problem.key, **problem.fields).unescape()
+            sentence = context.texts(problem.key, **problem.fields).unescape()
             return Failure(
                 503, sentence, links=problem.links, words=problem.words, cause=problem.cause, values=problem.values
             )
         case BadInput():
-            return Failure(400, visit.texts(problem.key, **problem.fields).unescape())
+            return Failure(400, context.texts(problem.key, **problem.fields).unescape())
         case AuditUnwritable():
             return Failure(503, str(problem), word="audit")
+        case BrokerRefused() if isinstance(problem, NoPermission):  # by access control
+            return Failure(403, str(problem), problem.response_code, "denied", problem.address)
         case BrokerRefused():
             word = f"refused_{problem.response_code}"
-            word = word if f"errors.{word}" in visit.texts.table else "refused"
+            word = word if f"errors.{word}" in context.texts.table else "refused"
             return Failure(502, str(problem), problem.response_code, word, problem.address)
         case ClientError() | GantryError():
             found = ((status, word) for kind, status, word in _KINDS if isinstance(problem, kind))
@@ -163,6 +166,6 @@ def _failure(visit: Visit, problem: Exception) -> Failure:
             raise problem
 
 
-def address_of(visit: Visit) -> str:
+def address_of(context: RequestContext) -> str:
     """Return the address of the visitor, as a trusted proxy reports it."""
-    return str(visit.request.scope.get("gantrymq.address", ""))
+    return str(context.request.scope.get("gantrymq.address", ""))

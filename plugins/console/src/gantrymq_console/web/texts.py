@@ -16,11 +16,23 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from gantrymq.plugin.model import Text, form_of, texts_in
+from gantrymq.plugin.model import Shown, Text, form_of, texts_in
 
 LANGUAGES: Final = {"en": "English", "zh": "中文"}
 DEFAULT: Final = "en"
 _PACKAGES: Final = {"reasons.": "gantrymq_diagnosis", "": "gantrymq_admin"}  # by prefix of the keys
+
+
+class _Escaped(Shown):
+    """A value for a field of a text in HTML."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(str(Markup(escape(value)).unescape()))
+        self._escaped = escape(value)
+
+    def __format__(self, spec: str) -> str:
+        """Return the value for HTML."""
+        return escape(super().__format__(spec)) if spec else self._escaped
 
 
 class Texts:
@@ -35,7 +47,7 @@ class Texts:
         escaped = _escaped(form_of(self.table[key], fields.get("count")))
         if not fields and "{" not in escaped:
             return escaped
-        shown = {name: escape(self.number(each) if type(each) is not str else each) for name, each in fields.items()}
+        shown = {name: _Escaped(self.number(each) if type(each) is not str else each) for name, each in fields.items()}
         return Markup(str(escaped).format(**shown))
 
     def plain(self, key: str, /, **fields: Any) -> str:

@@ -17,18 +17,15 @@ from collections.abc import Awaitable, Sequence
 
 from gantrymq.plugin import loose_json
 from gantrymq.plugin.headers import CleanRequest
-from gantrymq.plugin.interfaces import Cleaning, CleanReport
+from gantrymq.plugin.interfaces import Cleaning, CleanReport, require_capability
 from gantrymq.plugin.model import Action, Role
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, request_name, response_to, serves
-from gantrymq.plugin.world import TimeSlices
-from gantrymq_diagnosis.operators.requests import BrokerRequests, require
-
-__all__ = ["DROPS_TOGETHER", "MaintenanceRequests"]
+from gantrymq_diagnosis.operators.requests import BrokerRequests
 
 log = logging.getLogger(__name__)
 
 DROPS_TOGETHER = 16  # topics per group of deletions
-LOOKS_TOGETHER = 4  # groups without yielding
+_LOOKS_TOGETHER = 4  # groups without yielding
 
 _COLD_BYTES_OF_GROUP = 3 * 1024 * 1024  # RocketMQ's default thresholds, without effect here
 _COLD_BYTES_OF_ALL = 100 * 1024 * 1024  # the default of globalColdReadThreshold
@@ -52,7 +49,7 @@ class MaintenanceRequests(BrokerRequests):
         broker = self._broker
         if broker.role.current is not Role.MASTER:
             return self._cleaned(asked, connection, "a replica removes no queues")
-        count, slices = 0, TimeSlices(broker.world.clock, LOOKS_TOGETHER)
+        count, slices = 0, self._slices(_LOOKS_TOGETHER)
         topics = list(dict.fromkeys(queue.topic for queue in broker.store.queues()))
         for start in range(0, len(topics), DROPS_TOGETHER):
             dropped = self._drop_unused(topics[start : start + DROPS_TOGETHER])
@@ -73,7 +70,7 @@ class MaintenanceRequests(BrokerRequests):
         return self._cleaned(asked, connection, f"deleting {report.log_files} log files, {report.log_bytes} bytes")
 
     async def _clean(self, what: Cleaning) -> CleanReport:
-        return await require(self._broker.store_capabilities.cleaning, "cleanup on demand").clean(what)
+        return await require_capability(self._broker.store_capabilities.cleaning, "cleanup on demand").clean(what)
 
     @staticmethod
     def _cleaned(asked: Command, connection: Connection, what: str) -> Command:

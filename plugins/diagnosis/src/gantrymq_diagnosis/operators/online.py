@@ -22,12 +22,10 @@ from gantrymq.plugin.interfaces import OnlineClient
 from gantrymq.plugin.loose_json import Entries, Items
 from gantrymq.plugin.model import Action, format_address
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
-from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.operators.requests import BrokerRequests
 
-__all__ = ["OnlineRequests"]
-
-CONNECTIONS_TOGETHER = 64  # connections to process without yielding
+_CONNECTIONS_TOGETHER = 64  # connections to process without yielding
+_REMOTING = "remoting"  # the only protocol of clients of RocketMQ's brokers
 
 
 class OnlineRequests(BrokerRequests):
@@ -64,7 +62,7 @@ class OnlineRequests(BrokerRequests):
     async def all_producers(self, asked: Command, connection: Connection) -> Command:
         """328: return the members of all producer groups."""
         clients, groups = self._broker.clients, set[str]()
-        slices = self._slices()
+        slices = self._slices(_CONNECTIONS_TOGETHER)
         for each in clients.connections():
             groups.update(each.producers)
             await slices.item_done()
@@ -87,7 +85,7 @@ class OnlineRequests(BrokerRequests):
         """300: return the groups that subscribe to a topic or have committed offsets for it."""
         topic = QueryTopicConsumeByWhoRequest.from_ext(asked.ext).topic
         clients, groups = self._broker.clients, dict[str, None]()
-        slices = self._slices()
+        slices = self._slices(_CONNECTIONS_TOGETHER)
         for each in clients.connections():
             groups |= {group: None for group in each.consumers if clients.subscription(group, topic) is not None}
             await slices.item_done()
@@ -111,15 +109,14 @@ class OnlineRequests(BrokerRequests):
         reserved = sorted(names.SYSTEM_TOPICS.difference(own))
         return response_to(asked, 0, None, None, loose_json.dumps({"topicList": [*own, *reserved]}, sort=True))
 
-    def _slices(self) -> TimeSlices:
-        return TimeSlices(self._broker.world.clock, CONNECTIONS_TOGETHER)
-
 
 def _connection(member: OnlineClient) -> dict[str, Any]:
+    protocol = member.connection.protocol
     return {
         "clientAddr": format_address(*member.connection.peer),
         "clientId": member.client_id,
         "language": member.language,
+        **({} if protocol == _REMOTING else {"protocol": protocol}),  # not in RocketMQ
         "version": member.version,
     }
 

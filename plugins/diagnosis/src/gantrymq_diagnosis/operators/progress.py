@@ -21,14 +21,11 @@ from gantrymq.plugin.headers import (
 )
 from gantrymq.plugin.interfaces import QueueLag
 from gantrymq.plugin.loose_json import Entries, Items, RawJson
-from gantrymq.plugin.model import Action, Queue, Requirement, TopicConfig, requirements
+from gantrymq.plugin.model import Action, Queue, Requirement, TopicConfig, lite_parent_of, requirements
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, queue_texts, response_to, serves
-from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.operators.requests import BrokerRequests
 
-__all__ = ["ProgressRequests"]
-
-ITEMS_TOGETHER = 16  # items of a long list to process without yielding
+_ITEMS_TOGETHER = 16  # items of a long list to process without yielding
 _NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group has a lower offset than all others
 
 
@@ -73,8 +70,8 @@ class ProgressRequests(BrokerRequests):
         group = header.consumer_group
         topics = list[TopicConfig]()
         tps = 0.0
-        slices = TimeSlices(self._broker.world.clock, ITEMS_TOGETHER)
-        for name in dict.fromkeys(_named_topics(header) or self._broker.offsets.topics_of(group)):
+        slices = self._slices(_ITEMS_TOGETHER)
+        for name in dict.fromkeys(_named_topics(header) or self._read_topics(group)):
             topic = self._followed(group, name)
             if topic is not None:
                 topics.append(topic)
@@ -82,6 +79,12 @@ class ProgressRequests(BrokerRequests):
             await slices.item_done()
         body = {"consumeTps": tps, "offsetTable": Entries(self._rows(group, topics))}
         return await self._long.make(asked, connection, body)
+
+    def _read_topics(self, group: str) -> Sequence[str]:
+        """Return the topics with committed offsets, and those of a group of lite topics without one."""
+        committed = self._broker.offsets.topics_of(group)
+        is_lite = lite_parent_of(self._broker.groups.get(group))
+        return [*committed, *self._broker.lags.topics(group)] if is_lite else committed
 
     async def _rows(self, group: str, topics: Iterable[TopicConfig]) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
         for topic in topics:
@@ -167,7 +170,7 @@ class ProgressRequests(BrokerRequests):
             return _NO_LONGER_THERE if lags else lowest[queue_id]
 
         lowest: dict[int, int] = {}
-        slices = TimeSlices(self._broker.world.clock, ITEMS_TOGETHER)
+        slices = self._slices(_ITEMS_TOGETHER)
         for group in self._broker.offsets.groups_of(header.topic):
             committed_by_queue = self._broker.offsets.of_group(header.topic, group) if group not in without else {}
             for queue_id, queue_offset in committed_by_queue.items():
@@ -181,7 +184,7 @@ class ProgressRequests(BrokerRequests):
     async def clone(self, asked: Command, connection: Connection) -> Command:
         """314: copy a group's offsets to another group, for one topic or all."""
         header = CloneGroupOffsetRequest.from_ext(asked.ext)
-        slices = TimeSlices(self._broker.world.clock, ITEMS_TOGETHER)
+        slices = self._slices(_ITEMS_TOGETHER)
         for name in [header.topic] if header.topic else self._broker.offsets.topics_of(header.src_group):
             known = self._broker.topics.get(name) is not None
             if known and (header.offline or self._followed(header.src_group, name) is not None):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from gantrymq.errors import RequestNotSupported, RequestRefused
+from gantrymq.errors import ServiceNotAvailable
 from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.remoting import SlicedResponses
-
-__all__ = ["BrokerRequests", "require"]
-
-Optional = TypeVar("Optional")
+from gantrymq.plugin.world import TimeSlices
 
 
 class BrokerRequests:
@@ -31,25 +26,23 @@ class BrokerRequests:
 
     @property
     def _broker(self) -> Broker:
-        """The broker. Raises RequestRefused: code 1, it is stopping."""
+        """The broker. Raises ServiceNotAvailable: it is stopping."""
         if self._running is None:
-            raise _stopping()
+            raise stopping()
         return self._running
 
     @property
     def _long(self) -> SlicedResponses:
-        """The creator of long responses. Raises RequestRefused: code 1, the broker is stopping."""
+        """The creator of long responses. Raises ServiceNotAvailable: the broker is stopping."""
         if self._responses is None:
-            raise _stopping()
+            raise stopping()
         return self._responses
 
+    def _slices(self, items: int) -> TimeSlices:
+        """Return slices of up to *items* items. Raises ServiceNotAvailable: the broker is stopping."""
+        return TimeSlices(self._broker.world.clock, items)
 
-def _stopping() -> RequestRefused:
-    return RequestRefused(1, "the broker is stopping; ask again when it is back, see: gantrymq status")
 
-
-def require(capability: Optional | None, what: str) -> Optional:
-    """Return *capability* of the store, which *what* needs. Raises RequestNotSupported if the store lacks it."""
-    if capability is None:
-        raise RequestNotSupported(f"the broker's store does not support {what}; a broker with store=mmap does")
-    return capability
+def stopping() -> ServiceNotAvailable:
+    """Return the refusal of requests while the broker stops."""
+    return ServiceNotAvailable("the broker is stopping; ask again when it is back, see: gantrymq status")

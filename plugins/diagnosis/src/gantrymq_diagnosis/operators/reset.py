@@ -17,12 +17,9 @@ from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.loose_json import Entries, RawJson
 from gantrymq.plugin.model import Action, MessageQueue, OffsetReset, Queue, Role, TopicConfig
 from gantrymq.plugin.remoting import Command, Connection, LanguageCode, RequestCode, queue_texts, serves
-from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.operators.requests import BrokerRequests
 
-__all__ = ["ResetRequests"]
-
-QUEUES_TOGETHER = 64  # queues to process without yielding
+_QUEUES_TOGETHER = 64  # queues to process without yielding
 
 
 class ResetRequests(BrokerRequests):
@@ -56,7 +53,7 @@ class ResetRequests(BrokerRequests):
                     f"queueId {header.queue_id} is outside topic {topic.name}, with {topic.read_queues} read queues"
                 )
             wanted = range(header.queue_id, header.queue_id + 1)
-        found, slices = dict[int, int](), self._slices()
+        found, slices = dict[int, int](), self._slices(_QUEUES_TOGETHER)
         for queue_id in wanted:
             given = header.offset if header.queue_id >= 0 else None
             found[queue_id] = await self._target(Queue(topic.name, queue_id), header.timestamp, given)
@@ -86,7 +83,7 @@ class ResetRequests(BrokerRequests):
         self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool
     ) -> dict[int, int]:
         """Notify every member; without force, offsets are only lowered."""
-        found, slices = dict[int, int](), self._slices()
+        found, slices = dict[int, int](), self._slices(_QUEUES_TOGETHER)
         for queue_id in range(topic.write_queues):
             queue = Queue(topic.name, queue_id)
             committed = self._broker.offsets.committed(header.group, queue)
@@ -113,9 +110,6 @@ class ResetRequests(BrokerRequests):
         text_of = queue_texts(topic.name, self._broker.registration.broker_name)
         for queue_id in sorted(found):
             yield text_of(queue_id), found[queue_id]
-
-    def _slices(self) -> TimeSlices:
-        return TimeSlices(self._broker.world.clock, QUEUES_TOGETHER)
 
 
 def _check_role(broker: Broker) -> None:

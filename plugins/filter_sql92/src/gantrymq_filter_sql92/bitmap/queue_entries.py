@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from gantrymq.errors import InvalidParameter, RequestRefused
+from gantrymq.errors import InvalidParameter, RequestRefused, ServiceNotAvailable
 from gantrymq.plugin.config_files import pretty
 from gantrymq.plugin.formats import RecordView, delay_levels_of, iter_records, tags_code_of
 from gantrymq.plugin.headers import QueryConsumeQueueRequest
@@ -31,12 +31,20 @@ Passes = Callable[[ExtUnit], bool]
 
 
 class QueueEntries:
-    """Answers requests for queue entries while *broker* returns a broker."""
+    """Answers requests for queue entries from `start` to `stop`."""
 
-    def __init__(self, broker: Callable[[], Broker | None], data: Callable[[str, str], FilterData | None]) -> None:
+    def __init__(self, data: Callable[[str, str], FilterData | None]) -> None:
         """*data*: return the filter data of a topic and group."""
-        self._running = broker
         self._data = data
+        self._running: tuple[Broker, SlicedResponses] | None = None
+
+    def start(self, broker: Broker) -> None:
+        """Answer requests about the queues of *broker*."""
+        self._running = broker, SlicedResponses(broker.world.clock)
+
+    def stop(self) -> None:
+        """Refuse requests."""
+        self._running = None
 
     @serves(RequestCode.QUERY_CONSUME_QUEUE, action=Action.GET, topic="topic", group="consumerGroup")
     async def entries(self, asked: Command, connection: Connection) -> Command:
@@ -44,9 +52,9 @@ class QueueEntries:
 
         Entries are read from the records they point at: entries without a record are left out.
         """
-        broker = self._running()
-        if broker is None:
-            raise RequestRefused(1, "the broker is stopping; ask again once it is back")
+        if self._running is None:
+            raise ServiceNotAvailable("the broker is stopping; ask again when it is back")
+        broker, responses = self._running
         header = QueryConsumeQueueRequest.from_ext(asked.ext)
         topic = broker.topics.get(header.topic or "")
         if topic is None or not 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
@@ -68,7 +76,7 @@ class QueueEntries:
                 passes = _passes(broker, subscription, data)
         entries = _entries(broker, queue, header.index, min(header.count, _MAX_ENTRIES))
         body["queueData"] = Items([_told(*entry, passes) async for entry in entries])
-        return await SlicedResponses(broker.world.clock).make(asked, connection, body)
+        return await responses.make(asked, connection, body)
 
 
 def _passes(broker: BrokerConsumers, subscription: Subscription, data: FilterData | None) -> Passes:

@@ -50,6 +50,7 @@ class FilterBitMap:
     def __init__(self, type_name: str, compiled: Callable[[str], Matches]) -> None:
         """*compiled*: compile an expression to a predicate; raises a GantryError if it is invalid."""
         self.counts = BitMapCounters()
+        self.queue_entries = QueueEntries(self._data)
         self._type_name = type_name
         self._compiled = compiled
         self._broker: Broker | None = None
@@ -70,10 +71,6 @@ class FilterBitMap:
         if topic.startswith(RETRY_PREFIX):
             return RetryFilter(found, self._filters_retries, lambda first: self._matches_of_first(first, group))
         return found
-
-    def queue_entries(self) -> QueueEntries:
-        """Return the handler of requests for queue entries with bits."""
-        return QueueEntries(lambda: self._broker, self._data)
 
     def _data(self, topic: str, group: str) -> FilterData | None:
         return self._table.get(topic, group) if self._broker is not None else None
@@ -103,6 +100,7 @@ class FilterBitMap:
             raise StoreError(f"{path} cannot be read: {error.strerror or error}; repair or move it away") from error
         self._time = EvaluationTime(world.clock.monotonic)
         self._broker = broker
+        self.queue_entries.start(broker)
         self._size_shown()
         self._revision, self._makes = broker.settings.revision, broker.settings.flag("enableCalcFilterBitMap")
         await self._make_for_all()
@@ -129,6 +127,7 @@ class FilterBitMap:
         if self._table.unsaved:
             await self._save()
         self._broker = None
+        self.queue_entries.stop()
 
     def _tick(self) -> None:
         assert self._broker is not None

@@ -15,8 +15,6 @@ from typing import Final
 
 from gantrymq_kit.filters.turn_budget import TurnBudget
 
-__all__ = ["Watchdog"]
-
 CHECKS: Final = 4  # checks within customFilterStuckMs
 log = logging.getLogger(__name__)
 

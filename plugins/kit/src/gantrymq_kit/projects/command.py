@@ -12,8 +12,6 @@ from gantrymq.plugin.commands import CommandGroup, FilledPath, output_option, pr
 from gantrymq.plugin.model import SQL92, TAG
 from gantrymq_kit.projects.generate import KINDS, project, word_of
 
-__all__ = ["plugin"]
-
 
 @click.group(cls=CommandGroup)
 def plugin() -> None:

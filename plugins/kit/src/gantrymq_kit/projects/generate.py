@@ -15,10 +15,8 @@ from typing import Final
 
 from gantrymq.errors import InvalidParameter
 
-__all__ = ["KINDS", "project", "word_of"]
-
 KINDS: Final = ("filter", "allocation", "dispatcher", "authorizer", "store")
-MOST_LETTERS: Final = 40
+_MOST_LETTERS: Final = 40
 _WORD: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
@@ -29,9 +27,9 @@ def word_of(name: str) -> str:
         InvalidParameter: *name* is not a valid name.
     """
     word = name.strip().lower().replace("-", "_")
-    if len(word) > MOST_LETTERS or not _WORD.fullmatch(word) or iskeyword(word):
+    if len(word) > _MOST_LETTERS or not _WORD.fullmatch(word) or iskeyword(word):
         raise InvalidParameter(
-            f"{name!r} cannot name a plugin: take one word of up to {MOST_LETTERS} letters, digits and single "
+            f"{name!r} cannot name a plugin: take one word of up to {_MOST_LETTERS} letters, digits and single "
             "underscores that begins with a letter, such as json_body"
         )
     return word

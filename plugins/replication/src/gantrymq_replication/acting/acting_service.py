@@ -2,7 +2,7 @@
 
     master   takes over the progress of its slaves while it was away (`takeover`), then serves
     slave    each syncBrokerMemberGroupPeriod, and when a name server reports a change (905), asks the members and acts,
-             or stops acting (`rules`); it also stops when it is connected to its master, and when 906 announces a
+             or stops acting (`policy`); it also stops when it is connected to its master, and when 906 announces a
              returning master, so that its answers to 43, 45 and 60 are final
 
 Without ``enableSlaveActingMaster=true`` it does nothing.
@@ -26,12 +26,12 @@ from typing import Final
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.model import Action, Role, format_address, parse_address
-from gantrymq.plugin.network import RemotingClient, client_of
+from gantrymq.plugin.network import inner_client
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, response_to, serves
 from gantrymq.plugin.world import Clock, Timer, wait_set
 from gantrymq_replication.acting.escape_bridge import Escape, NoEscape
 from gantrymq_replication.acting.group import ExchangeHaInfo, Group, MinBrokerIdChange, PeerSettings
-from gantrymq_replication.acting.rules import ActingRules
+from gantrymq_replication.acting.policy import ActingPolicy
 from gantrymq_replication.acting.takeover import take_over
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.slave import SlaveService
@@ -51,7 +51,7 @@ class ActingService:
 
     def __init__(self, slave: SlaveService) -> None:
         self._slave = slave
-        self._rules: ActingRules | None = None
+        self._policy: ActingPolicy | None = None
         self._outlet: Escape | NoEscape = NoEscape()
         self._task: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
@@ -66,12 +66,12 @@ class ActingService:
     @property
     def enabled(self) -> bool:
         """Whether this broker belongs to a group with acting masters."""
-        return self._rules is not None
+        return self._policy is not None
 
     @property
     def alive(self) -> int:
         """Number of registered brokers of the group, this one included."""
-        return 1 if self._rules is None else max(1, self._rules.alive)
+        return 1 if self._policy is None else max(1, self._policy.alive)
 
     @property
     def problem(self) -> str:
@@ -85,13 +85,13 @@ class ActingService:
 
     def may_copy_tables(self) -> bool:
         """Return whether the master's tables are the newest: not before it is registered again, and took over."""
-        if self._rules is None:
+        if self._policy is None:
             return True
-        return self._rules.master_registered and self._clock.monotonic() >= self._copies_from
+        return self._policy.master_registered and self._clock.monotonic() >= self._copies_from
 
     @property
     def _acting(self) -> bool:
-        return self._rules is not None and self._broker.role.current is Role.ACTING_MASTER
+        return self._policy is not None and self._broker.role.current is Role.ACTING_MASTER
 
     async def start(self, broker: Broker) -> None:
         """Take over from slaves, on a master; then watch the group.
@@ -109,9 +109,9 @@ class ActingService:
         if broker.store_capabilities.raw_log is None:
             raise ConfigError("enableSlaveActingMaster=true: this store cannot be copied; select store=mmap")
         self._broker, self._clock, self._period_s = broker, broker.world.clock, rules.group_period_s
-        self._client = RemotingClient(broker.world, tls=client_of(settings))
+        self._client = inner_client(broker.world, settings)
         self._group = Group(broker, self._client, rules.heartbeat_timeout_ms)
-        self._rules = ActingRules(rules.broker_id, self._clock.monotonic())
+        self._policy = ActingPolicy(rules.broker_id, self._clock.monotonic())
         name = broker.registration.broker_name
         self._outlet = Escape(broker, self._client, name, rules.broker_id) if rules.escape else NoEscape()
         broker.role.store_elsewhere(self._outlet)
@@ -174,22 +174,22 @@ class ActingService:
 
     async def _look(self) -> None:
         """Ask who is there, and act or stop acting."""
-        assert self._rules is not None
-        before = self._rules.master_registered
-        self._rules.members_are(await self._group.members())
+        assert self._policy is not None
+        before = self._policy.master_registered
+        self._policy.members_are(await self._group.members())
         if self._broker.role.current is Role.MASTER:
             return
-        if self._rules.master_registered and not before:
+        if self._policy.master_registered and not before:
             self._broker.registration.changed()  # the answers have the master's addresses
-        self._broker.role.serve_consumers(serve=self._rules.serves_consumers)
+        self._broker.role.serve_consumers(serve=self._policy.serves_consumers)
         async with self._changing:
-            if self._rules.acts(connected=self._slave.hears_master, now=self._clock.monotonic()):
+            if self._policy.acts(connected=self._slave.hears_master, now=self._clock.monotonic()):
                 if not self._acting:
-                    log.warning("%s; this slave, the smallest id, acts for it", self._rules.missing)
+                    log.warning("%s; this slave, the smallest id, acts for it", self._policy.missing)
                     self._outlet.forget()
                     await self._broker.role.change(Role.ACTING_MASTER, self._broker.role.epoch)
             else:
-                await self._stop_acting(self._rules.not_acting)
+                await self._stop_acting(self._policy.not_acting)
 
     async def _heard(self) -> None:
         """Stop acting. A master that was not restarted asks for the progress later; its tables are old until then."""
@@ -233,7 +233,7 @@ class ActingService:
 
     def _gone(self, connection: Connection, master: str) -> None:
         """Act again soon: the master *master* that announced its return ended before it was registered."""
-        if self._rules is not None and connection is self._announced and self._rules.return_failed():
+        if self._policy is not None and connection is self._announced and self._policy.return_failed():
             log.warning("the master %s announced its return, and is gone again before it was registered", master)
             self._told.set()
 
@@ -250,14 +250,14 @@ class ActingService:
     async def exchange(self, asked: Command, connection: Connection) -> Command:
         """Handle 906: a master announces its return, or a slave asks for the addresses of this master."""
         told = ExchangeHaInfo.from_ext(asked.ext)
-        if self._rules is None:
+        if self._policy is None:
             return response_to(asked)
         if self._broker.role.current is Role.MASTER:
             own = ExchangeHaInfo() if told.master_ha_address else self._info(self._broker.registration.ha_address)
             return response_to(asked, 0, None, own.to_ext())
         if told.master_ha_address:
             master = told.master_address or connection.address
-            self._rules.master_returns(self._clock.monotonic())
+            self._policy.master_returns(self._clock.monotonic())
             await self._step_down(f"its master {master} returns")
             if connection is not self._announced:
                 self._announced = connection

@@ -34,7 +34,7 @@ from gantrymq.plugin.model import Role
 from gantrymq.plugin.network import RemotingClient
 from gantrymq.plugin.remoting import RequestCode, ResponseCode
 from gantrymq_replication.acting.group import ExchangeHaInfo, Group
-from gantrymq_replication.acting.rules import MASTER_ID
+from gantrymq_replication.acting.policy import MASTER_ID
 from gantrymq_replication.peers import ask
 from gantrymq_replication.table_answers import Members, members_of, offset_table
 
@@ -88,7 +88,9 @@ async def take_over(
             problem = _NO_NAME_SERVER
         if problem and problem != waits:
             waits = problem
-            log.warning("this master serves nobody yet; it waits, up to %g s after its start: %s", longest_s, problem)
+            log.warning(
+                "this master serves no clients yet; it waits, up to %g s after its start: %s", longest_s, problem
+            )
         if not problem or clock.monotonic() + _PAUSE_S + _CALL_S > until:
             break
         await clock.sleep(_PAUSE_S)

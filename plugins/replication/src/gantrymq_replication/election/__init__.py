@@ -5,7 +5,7 @@
 | `machine` | the role: standings and times in, decisions out; fencing |
 | `sync_set` | the in-sync set of a master: the confirm offset, and the slaves that enter and leave |
 | `engine` | the interface of an engine |
-| `controller`, `controller_headers`, `identity` | the engine on RocketMQ's controller; files with a broker's id |
+| `controller`, `controller_headers`, `broker_id` | the engine on RocketMQ's controller; files with a broker's id |
 | `etcd`, `etcd_client`, `etcd_access` | the engine on etcd; TLS and authentication |
 | `engines` | the engine that the settings ask for |
 | `runner`, `statistics` | runs a machine over an engine and a broker; counts elections |

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -36,9 +36,10 @@ from gantrymq.plugin.headers import (
     Header,
     MasterHeader,
 )
-from gantrymq.plugin.network import RemotingClient, TlsClient
+from gantrymq.plugin.network import RemotingClient, refused
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, request
 from gantrymq.plugin.world import World
+from gantrymq_replication.election.broker_id import BrokerId, IdentityFiles, in_use
 from gantrymq_replication.election.controller_headers import (
     AlterRequest,
     AlterResponse,
@@ -55,6 +56,7 @@ from gantrymq_replication.election.controller_headers import (
     write_set,
 )
 from gantrymq_replication.election.engine import (
+    NO_BROKER_IDS,
     NOTHING,
     Answer,
     EngineError,
@@ -68,13 +70,11 @@ from gantrymq_replication.election.engine import (
     not_clean,
     waits_for,
 )
-from gantrymq_replication.election.identity import Identity, IdentityFiles, in_use
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 
 log = logging.getLogger("gantrymq.replication")
 
-_NO_BROKERS: Final = 1 << 32  # added to an id: of no broker
 _CLEAN_S: Final = 3.0  # for controllers to see the end of a connection
 _CLEAN_AGAIN_S: Final = 0.1
 _APPLICATIONS: Final = 5  # for an id, when others apply for the same one
@@ -99,11 +99,10 @@ class ControllerSettings:
 class ControllerEngine:
     """One broker's access to the controllers."""
 
-    def __init__(self, world: World, rules: ControllerSettings, tls: TlsClient | None = None) -> None:
+    def __init__(self, world: World, rules: ControllerSettings, new_client: Callable[[], RemotingClient]) -> None:
         self.terms = Terms(rules.heartbeat_s, min(1.0, rules.heartbeat_s / 3), fences_on_loss=True)
         self._clock, self._workers, self._rules = world.clock, world.workers, rules
-        self._world, self._tls = world, tls
-        self._client = RemotingClient(world, tls=tls)
+        self._new_client, self._client = new_client, new_client()
         self._client.on_close(self._closed)
         self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
         self._leader = ""
@@ -181,7 +180,7 @@ class ControllerEngine:
         """Return whether a broker of this set has *broker_id*. See `Engine.has`."""
         return any(each.get("brokerId") == broker_id for each in await self._replicas())
 
-    async def _apply(self, identity: Identity) -> None:
+    async def _apply(self, identity: BrokerId) -> None:
         application = ApplyIdRequest(
             cluster_name=self._rules.cluster,
             broker_name=self._rules.broker,
@@ -224,8 +223,8 @@ class ControllerEngine:
             await self._register()
         self._forgotten = False
 
-    def _own_application(self, broker_id: int) -> Identity:
-        return Identity(broker_id, f"{self._rules.address};{self._clock.now_ms()}")
+    def _own_application(self, broker_id: int) -> BrokerId:
+        return BrokerId(broker_id, f"{self._rules.address};{self._clock.now_ms()}")
 
     async def _register(self) -> None:
         header = RegisterRequest(
@@ -406,9 +405,9 @@ class ControllerEngine:
             await self._designate(self._id)
             return
         await self._rejoin()
-        standing, other = standing or Standing(None, 0, frozenset(), 0), self._id + _NO_BROKERS
+        standing, other = standing or Standing(None, 0, frozenset(), 0), self._id + NO_BROKER_IDS
         await self._apply(self._own_application(other))
-        alive = RemotingClient(self._world, tls=self._tls)  # a controller takes one for dead when its connection closes
+        alive = self._new_client()  # a controller takes one for dead when its connection closes
         try:
             while standing.epoch <= epoch or standing.master != self._id:
                 first, second = (self._id, other) if (epoch - standing.epoch) % 2 == 0 else (other, self._id)
@@ -481,7 +480,7 @@ class ControllerEngine:
                 return answer
             if answer.code < ControllerCode.FENCED_MASTER_EPOCH:  # an exception, or it is too busy
                 self._leader = ""
-                raise EngineUnreachable(f"the controller {leader} failed: {answer.code} {answer.remark or ''}")
+                raise EngineUnreachable(f"the controller {leader} failed: {answer.code} {self._remark(answer, leader)}")
             raise _Refused(answer.code, leader, answer.remark or "")
         raise AssertionError
 
@@ -523,9 +522,12 @@ class ControllerEngine:
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return "", f"{address} is another server, no controller"
         if answer.code != 0:
-            return "", f"{address}: {answer.code} {answer.remark or ''}"
+            return "", f"{address}: {answer.code} {self._remark(answer, address)}"
         leader = GetMetaDataResponse.from_ext(answer.ext).controller_leader_address
         return leader or "", f"{address} knows no leader: more than half of the controllers must be alive"
+
+    def _remark(self, answer: Command, address: str) -> str:
+        return refused(self._client, answer, address).remark
 
     def _closed(self, address: str, connection: Connection) -> None:
         if address == self._leader or not self._leader:  # one that did not answer may lead

@@ -15,6 +15,8 @@ from gantrymq_replication.election.sync_set import Alter
 OnNews = Callable[[Standing | None], None]
 OnLost = Callable[[str], None]
 
+NO_BROKER_IDS: Final = 1 << 32  # ids from here on are of no broker: an engine elects one to begin another epoch
+
 
 def listed(broker_ids: Iterable[int]) -> str:
     """Return broker ids for a sentence, as in ``1, 3``; "none" without one."""

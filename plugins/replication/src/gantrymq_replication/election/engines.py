@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gantrymq.plugin.interfaces import BrokerCluster
-from gantrymq.plugin.network import client_of
+from gantrymq.plugin.network import inner_client
 from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.engine import Engine
 from gantrymq_replication.election.etcd import EtcdEngine, EtcdEngineSettings
@@ -40,4 +42,4 @@ def make_engine(broker: BrokerCluster, rules: ElectionSettings, etcd: Etcd | Non
         heartbeat_s=rules.heartbeat_s,
         priority=rules.priority,
     )
-    return ControllerEngine(world, controllers, client_of(broker.settings))
+    return ControllerEngine(world, controllers, partial(inner_client, world, broker.settings))

@@ -37,6 +37,7 @@ import attrs
 
 from gantrymq.errors import StoreDamaged
 from gantrymq.plugin.world import World, wait_set
+from gantrymq_replication.election.broker_id import IdentityFiles, in_use
 from gantrymq_replication.election.engine import (
     NOTHING,
     Answer,
@@ -53,7 +54,6 @@ from gantrymq_replication.election.engine import (
     waits_for,
 )
 from gantrymq_replication.election.etcd_client import Etcd, KeyValue, Txn
-from gantrymq_replication.election.identity import IdentityFiles, in_use
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 

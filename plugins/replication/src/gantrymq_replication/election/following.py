@@ -330,7 +330,10 @@ class ElectedCopy:
         learner = self._rules.learner or waits
         hello = SlaveHandshake(own_id, self._ha.from_last_file, learner, tells_tables=not learner)
         asked, last_message = self._master, partial(self._master.message_at, master.address)
-        ours = self._rules.engine == ETCD or await asked.is_ours(master.address)
+        if ours := self._rules.engine == ETCD:
+            await asked.check_access(master.address)
+        else:
+            ours = await asked.is_ours(master.address)
         link = await self._streams.connect(*parse_address(address))
         self._following = Following(
             *(self._broker, self._log, self._ha, link, hello, master.epoch if ours else 0, self._followed),

@@ -1,8 +1,8 @@
 """Request 65031: an operator changes the master of a set, at one of its brokers.
 
-    act         handover   of the master: refuse messages until the set has all, then let another member be elected
+    act         handover   of the master: refuse messages until the set has all, then have another member elected
                 demote     of the master: the same at once, without waiting for the set
-                promote    without a master: let a broker be elected, see `Engine.admit`
+                promote    without a master: elect a broker, see `Engine.admit`
                 forget     of the master: forget a broker that is gone for good, see `ElectionService.forget`
     brokerId    that is to be the master, or to be forgotten; not needed for handover and demote
     unclean     promote: it may lack acknowledged messages

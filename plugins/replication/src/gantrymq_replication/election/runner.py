@@ -123,7 +123,7 @@ class Election:
         self._run(self._main())
 
     async def stop(self, *, resign: bool) -> None:
-        """End; with *resign*, after the broker has stopped to acknowledge, let another one be elected at once.
+        """End; with *resign*, after the broker has stopped acknowledging, have another one elected at once.
 
         Connections of slaves end afterwards, because slaves without a connection leave the set.
         """
@@ -170,7 +170,7 @@ class Election:
     async def _pass_on(
         self, machine: Machine, successor: int, held: str, before: Awaitable[None] | None, leaves: bool = False
     ) -> None:
-        """Do *before*, and then let *successor* be the master; refuse messages meanwhile, for the reason *held*."""
+        """Do *before*, then make *successor* the master; refuse messages meanwhile, for the reason *held*."""
         machine.held = held
         try:
             if before is not None:
@@ -465,5 +465,5 @@ def _successor(found: SyncSet, own_id: int, wanted: int | None) -> int:
         why = "is the master already" if wanted == own_id else "is not a connected member of the in-sync set"
         raise EngineRefused(f"broker id {wanted} {why}; able to take over: {listed(able)}")
     if not able:
-        raise EngineRefused("no other member of the in-sync set is connected, so that nobody could take over")
+        raise EngineRefused("no other member of the in-sync set is connected, so that no broker could take over")
     return max(able, key=lambda each: (able[each], -each)) if wanted is None else wanted

@@ -22,6 +22,7 @@ from gantrymq.plugin.model import Role
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, response_to, serves
 from gantrymq.plugin.world import Clock, Lock
 from gantrymq_replication.election.auto_switch import SlaveHandshake
+from gantrymq_replication.election.broker_id import IdentityFiles, lock_identity
 from gantrymq_replication.election.controller import ControllerEngine
 from gantrymq_replication.election.elected_log import ElectedLog, forget_epochs
 from gantrymq_replication.election.engine import Engine, EngineRefused, Progress, listed
@@ -29,7 +30,6 @@ from gantrymq_replication.election.engines import make_engine
 from gantrymq_replication.election.etcd_access import etcd_access
 from gantrymq_replication.election.etcd_client import EtcdClient
 from gantrymq_replication.election.following import ElectedCopy
-from gantrymq_replication.election.identity import IdentityFiles, lock_identity
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, Mastered, RunnerSettings
 from gantrymq_replication.election.serving import ElectedPort, SlaveServing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gantrymq_replication.election.engine import NO_BROKER_IDS
 from gantrymq_replication.election.machine import Machine
 
 
@@ -60,8 +61,9 @@ class Away:
         self._stopping = set[int]()  # ids of brokers that said so, and may still be connected
 
     def begin(self, others: Iterable[int], now_ms: int) -> None:
-        """Begin as the master; none of the *others* is connected yet."""
-        self.since_ms = dict.fromkeys(set(others) - self._stopping, now_ms)
+        """Begin as the master; none of the *others* is connected yet. Ids that are of no broker are left out."""
+        away = {each for each in others if each < NO_BROKER_IDS} - self._stopping
+        self.since_ms = dict.fromkeys(away, now_ms)
         self._stopping.clear()
 
     def came(self, broker_id: int) -> None:

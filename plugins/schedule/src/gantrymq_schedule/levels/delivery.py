@@ -214,7 +214,7 @@ class LevelDelivery:
             if result.status is PutStatus.OK:
                 stored.add(record.queue_offset)
                 self._log_end = max(self._log_end, result.end)
-            elif result.status is PutStatus.MESSAGE_ILLEGAL:
+            elif result.status.is_illegal:
                 self._leave_behind(record, result.problem)
             elif refusal is None:
                 refusal, position, next_ms = result, record.queue_offset, None

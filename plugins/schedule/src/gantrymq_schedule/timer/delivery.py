@@ -112,7 +112,7 @@ class TimerDelivery:
                 if result.status is PutStatus.OK:
                     self.end = max(self.end, result.end)
                     self.delivered += 1
-                elif result.status is PutStatus.MESSAGE_ILLEGAL:
+                elif result.status.is_illegal:
                     self.given_up += 1
                     log.error("a timed message of topic %s cannot be delivered: %s", message.topic, result.problem)
                 else:

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from gantrymq.errors import (
     GantryError,
+    IllegalOperation,
     NoPermission,
     RequestError,
     RequestRefused,
@@ -34,7 +35,6 @@ from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseC
 from gantrymq_schedule import settings as keys
 from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key
 
-_ILLEGAL_OPERATION = 604
 _UNCONFIRMED = (
     ResponseCode.FLUSH_DISK_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
@@ -61,7 +61,7 @@ def decode_handle(text: str) -> RecallHandle:
     """Decode a recall handle.
 
     Raises:
-        RequestRefused: the text is not a recall handle (code 604).
+        IllegalOperation: the text is not a recall handle.
     """
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True) if text else b""
@@ -70,7 +70,7 @@ def decode_handle(text: str) -> RecallHandle:
     version, *parts = raw.decode("utf-8", "replace").split(" ")
     # Java's String.split drops empty parts at the end.
     if version != _VERSION or len(parts) < len(RecallHandle._fields) or not any(parts[3:]):
-        raise RequestRefused(_ILLEGAL_OPERATION, "recall handle is invalid; pass the one from the response to the send")
+        raise IllegalOperation("recall handle is invalid; pass the one from the response to the send")
     return RecallHandle._make(parts[: len(RecallHandle._fields)])
 
 
@@ -140,8 +140,9 @@ class Recall:
             RequestRefused: timers do not run, as on a replica (11).
             ServiceNotAvailable: the broker does not accept messages yet.
             TopicNotExist: the topic does not exist.
-            RequestRefused: the handle is not for this broker and topic, its time is past or too far ahead, or it became
-                due meanwhile (604); or the marker was not stored (1).
+            IllegalOperation: the handle is not for this broker and topic, its time is past or too far ahead, or it
+                became due meanwhile.
+            RequestRefused: the marker was not stored (1).
         """
         broker = self._checked()
         now_ms = broker.world.clock.now_ms()
@@ -150,26 +151,20 @@ class Recall:
         handle = decode_handle(request.handle)
         broker_name = broker.registration.broker_name
         if handle.topic != request.topic:
-            raise RequestRefused(
-                _ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {request.topic}"
-            )
+            raise IllegalOperation(f"recall failed: the handle is for topic {handle.topic}, not for {request.topic}")
         if handle.broker != broker_name:
-            raise RequestRefused(
-                _ILLEGAL_OPERATION,
+            raise IllegalOperation(
                 f"recall failed: the message is on broker {handle.broker}, this one is {broker_name}",
             )
         left_ms = _number(handle.time) - now_ms
         longest_ms = broker.settings.number(keys.LONGEST_S) * 1000
         if not 0 < left_ms < longest_ms:
-            raise RequestRefused(
-                _ILLEGAL_OPERATION,
+            raise IllegalOperation(
                 f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be recalled",
             )
         unconfirmed = await self._store(broker, _marker(broker, handle, request, now_ms))
         if not self._timers.in_time(int(handle.time) - 1):
-            raise RequestRefused(
-                _ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored"
-            )
+            raise IllegalOperation("recall failed: the message became due while the recall was stored")
         return RecallAnswer(handle.unique_id, unconfirmed)
 
     def _checked(self) -> Broker:

@@ -158,7 +158,10 @@ def _options(topic: str, namesrv: str | None) -> SinkOptions:
 
 async def _queues(options: SinkOptions) -> tuple[MessageQueue, ...]:
     assert options.topic is not None
-    async with Client(options.namesrv, tls=options.tls) as client, client.producer(options.group) as producer:
+    async with (
+        Client(options.namesrv, tls=options.tls, credentials=options.credentials) as client,
+        client.producer(options.group) as producer,
+    ):
         return await producer.queues(options.topic)
 
 
@@ -167,7 +170,7 @@ async def _paced(
 ) -> None:
     world = real_world()
     async with (
-        Client(options.namesrv, world=world, tls=options.tls) as client,
+        Client(options.namesrv, world=world, tls=options.tls, credentials=options.credentials) as client,
         client.producer(options.group) as producer,
     ):
         sender = Sender(producer, world.clock, options)

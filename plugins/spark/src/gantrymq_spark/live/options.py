@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from gantrymq.client import Credentials
 from gantrymq.errors import ClientError, ConfigError, SubscriptionParseFailed
 from gantrymq.plugin import names
 from gantrymq.plugin.client import parse_tags
@@ -24,7 +25,7 @@ from gantrymq_spark.live.starting_offsets import (
     read_time,
     read_times,
 )
-from gantrymq_spark.option_texts import OptionTexts, columns_of
+from gantrymq_spark.option_texts import ACCOUNT, OptionTexts, columns_of
 
 DEFAULT_GROUP = "GANTRYMQ_SPARK"
 DEFAULT_DELAY_MS = 15 * 60_000
@@ -35,6 +36,7 @@ _STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay
 OPTIONS = (
     "namesrv",
     "tls",
+    *ACCOUNT,
     "subscribe",
     "subscribePattern",
     "assign",
@@ -76,6 +78,7 @@ class LiveOptions:
     starting: StartingOffsets
     ending: StartingOffsets
     tls: bool | None = None
+    credentials: Credentials | None = None
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records: int | None = None  # of one partition
@@ -100,7 +103,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
     Args:
         given: option texts; names in any case.
         streaming: whether the query is a stream.
-        environ: of the driver; NAMESRV_ADDR is the default of the option namesrv.
+        environ: of the driver; NAMESRV_ADDR and the account in it are the defaults of the options.
 
     Raises:
         ConfigError: an option is unknown or malformed.
@@ -122,6 +125,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
         starting=_places(texts, "starting", StartingOffsets("startingOffsets", LATEST if streaming else EARLIEST)),
         ending=_ending(texts),
         tls=texts.flag("tls"),
+        credentials=texts.credentials(environ),
         fail_on_data_loss=texts.flag("failOnDataLoss", True),
         min_partitions=texts.count("minPartitions"),
         max_records=texts.count("maxRecordsPerPartition"),

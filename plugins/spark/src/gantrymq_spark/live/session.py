@@ -28,7 +28,7 @@ from gantrymq_spark.live.range_reader import RangeReadOptions
 
 def new_client(options: LiveOptions, world: World) -> Client:
     """Return the client of a query or task, not started."""
-    return Client(options.namesrv, world=world, tls=options.tls)
+    return Client(options.namesrv, world=world, tls=options.tls, credentials=options.credentials)
 
 
 @asynccontextmanager

@@ -21,11 +21,12 @@ import attrs
 import pyarrow as pa
 from pyarrow import types
 
+from gantrymq.client import Credentials
 from gantrymq.errors import ConfigError
 from gantrymq.plugin import names
 from gantrymq.plugin.client import RESERVED as OF_ROCKETMQ
 from gantrymq_spark.columns import COLUMNS
-from gantrymq_spark.option_texts import OptionTexts
+from gantrymq_spark.option_texts import ACCOUNT, OptionTexts
 
 _DEFAULT_GROUP = "GANTRYMQ_SPARK_SINK"
 DEFAULT_MESSAGES = 64
@@ -35,6 +36,7 @@ _DEFAULT_WAIT_MS = 2 * 60_000
 OPTIONS = (
     "namesrv",
     "tls",
+    *ACCOUNT,
     "topic",
     "group",
     "batchMessages",
@@ -60,6 +62,7 @@ class SinkOptions:
 
     namesrv: str
     tls: bool | None = None
+    credentials: Credentials | None = None
     topic: str | None = None  # for frames without a topic column, and for rows in which it is null
     group: str = _DEFAULT_GROUP
     batch_messages: int = DEFAULT_MESSAGES  # per request; 1 sends each message separately
@@ -78,7 +81,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
     Args:
         given: option texts; names in any case.
         streaming: whether the query is a stream.
-        environ: the driver's environment; NAMESRV_ADDR is the default of the option namesrv.
+        environ: the driver's environment; NAMESRV_ADDR and the account in it are the defaults of the options.
 
     Raises:
         ConfigError: an option is unknown or malformed.
@@ -92,6 +95,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
     return SinkOptions(
         namesrv=texts.name_servers(environ),
         tls=texts.flag("tls"),
+        credentials=texts.credentials(environ),
         topic=None if topic is None else texts.legal("topic", topic, names.check_topic),
         group=texts.legal("group", texts.get("group", _DEFAULT_GROUP), names.check_group),
         batch_messages=texts.count("batchMessages", 10_000) or DEFAULT_MESSAGES,

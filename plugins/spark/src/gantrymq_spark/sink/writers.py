@@ -95,7 +95,7 @@ def _written(
     rows = RowConverter(options, f"partition {partition}", prefix, _context().getLocalProperty(SESSION_ZONE))
     count = 0
     with asyncio.Runner() as runner:
-        client = Client(options.namesrv, world=world, tls=options.tls)
+        client = Client(options.namesrv, world=world, tls=options.tls, credentials=options.credentials)
         runner.run(client.start())
         try:
             sender = runner.run(_sender(client, world.clock, options))

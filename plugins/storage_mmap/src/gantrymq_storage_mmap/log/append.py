@@ -57,9 +57,7 @@ class Appender(TargetedAppender):
         results = self._append(messages)
         while (done := len(results)) < len(messages):
             if self._writes.refusal is not None:
-                return results + [refused(PutStatus.SERVICE_NOT_AVAILABLE, self._writes.refusal)] * (
-                    len(messages) - done
-                )
+                return results + [refused(self._writes.status, self._writes.refusal)] * (len(messages) - done)
             end = _group_end(messages, done)
             results += self.append_targeted(messages[done:end])
             if self._writes.refusal is None:
@@ -108,7 +106,7 @@ class Appender(TargetedAppender):
             if obstacle is not None:
                 results.append(obstacle)
                 continue
-            problem: str | None = None
+            problem: PutResult | str | None = None
             topic, queue_id = message.topic, message.queue_id
             body, properties, sys_flag = message.body, message.properties, message.sys_flag
             born_host, store_host = message.born_host, message.store_host
@@ -122,7 +120,7 @@ class Appender(TargetedAppender):
                 or 0 in properties
                 or sys_flag & INNER_BATCH
             ):
-                problem = queue if isinstance(queue, str) else self.refusal_reason(message, INNER_BATCH, NO_INNER_BATCH)
+                problem = queue if isinstance(queue, str) else self.refusal_of(message, INNER_BATCH, NO_INNER_BATCH)
             if problem is not None or isinstance(queue, str):
                 obstacle, offset = self._refuse(results, first, together, batch, offset, problem or str(queue))
                 continue
@@ -213,14 +211,14 @@ class Appender(TargetedAppender):
             return _failed(results, batch.first_result, len(messages), failure)
         return results
 
-    def _write(self, file: LogFile | None, start: int, batch: _Batch, end: int, now: int) -> str | None:
-        """Write the records of *batch* to ``[start, end)``; if that fails, change nothing and return the reason."""
+    def _write(self, file: LogFile | None, start: int, batch: _Batch, end: int, now: int) -> PutResult | None:
+        """Write the records of *batch* to ``[start, end)``; if that fails, change nothing and return the result."""
         assert file is not None
         data = b"".join(batch.parts)
         failure = self._writes.write(file, start, data)
         if failure is not None:
             batch.undo()
-            return failure
+            return refused(self._writes.status, failure)
         with self._writes.all_or_none():
             self._publisher.add(batch.entries, batch.targets, batch.packed)
             self._log.advance(end, now)
@@ -229,7 +227,7 @@ class Appender(TargetedAppender):
 
     @staticmethod
     def _refuse(
-        results: list[PutResult], first: int, end: int, batch: _Batch, offset: int, problem: str
+        results: list[PutResult], first: int, end: int, batch: _Batch, offset: int, problem: PutResult | str
     ) -> tuple[PutResult, int]:
         """Refuse the group ``[first, end)`` because of its next message.
 
@@ -239,7 +237,9 @@ class Appender(TargetedAppender):
         stored = len(results) - first
         offset = batch.undo(stored, offset)
         del results[first:]
-        result = refused(PutStatus.MESSAGE_ILLEGAL, problem_in_group(stored, end - first, problem))
+        if isinstance(problem, str):
+            problem = refused(PutStatus.MESSAGE_ILLEGAL, problem)
+        result = problem._replace(problem=problem_in_group(stored, end - first, problem.problem))
         results.append(result)
         return result, offset
 
@@ -306,6 +306,6 @@ def _has_targets(message: StoreMessage) -> bool:
     return message.queue_targets is not None and message.queue_targets.due_in_ms is None
 
 
-def _failed(results: list[PutResult], first: int, count: int, problem: str) -> list[PutResult]:
+def _failed(results: list[PutResult], first: int, count: int, failure: PutResult) -> list[PutResult]:
     """Return *count* results: those before *first* unchanged, the others failed."""
-    return results[:first] + [refused(PutStatus.SERVICE_NOT_AVAILABLE, problem)] * (count - first)
+    return results[:first] + [failure] * (count - first)

@@ -79,7 +79,7 @@ class RawAppender:
             place += found.blank
 
     def hold(self, entries: Iterable[DispatchEntry]) -> None:
-        """Let records of the log, which are in no queue, be published again."""
+        """Mark records of the log that are in no queue as unpublished, so that they are published again."""
         for entry in entries:
             self._assign(entry)
         self._publisher.add(self._entries, self._targets, self._packed)

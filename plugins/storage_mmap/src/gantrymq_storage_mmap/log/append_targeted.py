@@ -116,7 +116,7 @@ class TargetedAppender:
         """Assign the queue offsets of *message*; return a result if it cannot be stored."""
         targets = message.queue_targets or _ORDINARY
         barred = "a half message is in no queue, so neither in a batch queue nor in light queues"
-        place: _TargetedRecord | PutResult | str | None = self.refusal_reason(message, TRANSACTION_PREPARED, barred)
+        place: _TargetedRecord | PutResult | str | None = self.refusal_of(message, TRANSACTION_PREPARED, barred)
         if place is None and targets.batch:
             place = self._in_batch_queue(message, targets.batch)
         elif place is None:
@@ -125,9 +125,10 @@ class TargetedAppender:
             place = place._replace(stored_ms=stored_ms, tags_code=tags_code)
             try:
                 if len(place.properties) > MAX_PROPERTIES_BYTES:
-                    raise FormatError(
+                    return refused(
+                        PutStatus.PROPERTIES_TOO_LARGE,
                         f"the properties have {len(place.properties)} bytes with the queue offsets in them, the "
-                        f"longest allowed is {MAX_PROPERTIES_BYTES}"
+                        f"longest allowed is {MAX_PROPERTIES_BYTES}",
                     )
                 place.encode(0)
                 place.take(targets.batch or 1)
@@ -135,15 +136,16 @@ class TargetedAppender:
                 place = str(error)
         return refused(PutStatus.MESSAGE_ILLEGAL, place) if isinstance(place, str) else place
 
-    def refusal_reason(self, message: StoreMessage, barred: int, why: str) -> str | None:
-        """Return why *message* cannot be stored, *why* if it has the flag *barred*; None if it can."""
+    def refusal_of(self, message: StoreMessage, barred: int, why: str) -> PutResult | None:
+        """Return the result of a message that cannot be stored, because of *why* if it has the flag *barred*."""
         if len(message.body) > (longest := self._max_body()):
-            return f"the body has {len(message.body)} bytes, maxMessageSize is {longest}"
-        if len(message.properties) > MAX_PROPERTIES_BYTES:
-            return f"the properties have {len(message.properties)} bytes, the longest allowed is {MAX_PROPERTIES_BYTES}"
-        if message.sys_flag & barred:
-            return why
-        return properties_problem(message.properties)
+            problem = f"the body has {len(message.body)} bytes, maxMessageSize is {longest}"
+            return refused(PutStatus.BODY_TOO_LARGE, problem)
+        if (length := len(message.properties)) > MAX_PROPERTIES_BYTES:
+            problem = f"the properties have {length} bytes, the longest allowed is {MAX_PROPERTIES_BYTES}"
+            return refused(PutStatus.PROPERTIES_TOO_LARGE, problem)
+        reason = why if message.sys_flag & barred else properties_problem(message.properties)
+        return None if reason is None else refused(PutStatus.MESSAGE_ILLEGAL, reason)
 
     def _in_batch_queue(self, message: StoreMessage, messages: int) -> _TargetedRecord | str:
         queue = self._queues.make_batch(message.topic, message.queue_id)
@@ -173,7 +175,7 @@ class TargetedAppender:
         missing = {name for name in names if (name, LIGHT_QUEUE_ID) not in self._queues.by_name}
         if self._queues.light_count + len(missing) > self._options.max_light_queues:
             return refused(
-                PutStatus.CREATE_FILE_FAILED,
+                PutStatus.LIGHT_QUEUE_QUOTA,
                 f"{sorted(missing)[0]} would be a new light queue, and there are {self._queues.light_count} where "
                 f"maxLmqConsumeQueueNum allows {self._options.max_light_queues}",
             )
@@ -208,7 +210,7 @@ class TargetedAppender:
             offset += len(records[-1])
         failure = self._writes.write(file, start, b"".join(records))
         if failure is not None:
-            return refused(PutStatus.SERVICE_NOT_AVAILABLE, failure)
+            return refused(self._writes.status, failure)
         results: list[PutResult] = []
         with self._writes.all_or_none():
             for place, record in zip(placed, records, strict=True):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gantrymq.plugin.interfaces import PutStatus
 from gantrymq.plugin.world import is_disk_full
 from gantrymq_storage_mmap.log.file import LogFile
 
@@ -28,6 +29,11 @@ class LogWriter:
         self.refusal: str | None = None  # a sentence after a write into the log has failed
         self.torn_bytes = 0  # bytes after the log's end left by a write to a full disk; zeroed before the next write
         self.newest = (-1, b"")  # log offset and bytes of the last write; slaves are sent them without a read
+
+    @property
+    def status(self) -> PutStatus:
+        """Status of messages that are refused now."""
+        return PutStatus.DISK_FULL if self.torn_bytes else PutStatus.SERVICE_NOT_AVAILABLE
 
     def write(self, file: LogFile, start: int, data: bytes) -> str | None:
         """Write *data* at log offset *start*; on failure return a sentence: then the log's end must not move."""

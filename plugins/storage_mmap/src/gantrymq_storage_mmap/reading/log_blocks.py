@@ -27,7 +27,7 @@ OVERLAP_BYTES: Final = 16 * 1024
 MOST_SPREAD: Final = 16  # range divided by wanted bytes: beyond this, records are read one by one
 _BLOCK_READS: Final = 10  # reads of single records that take as long as reading a block
 _NOT_AGAIN: Final = -1_000_000
-_FEW_RUNS: Final = 4  # so many reads take less than that
+_FEW_RUNS: Final = 4  # this number of reads takes less than `_BLOCK_READS`
 MOST_ASKED: Final = 128  # blocks
 _USUAL_BYTES: Final = 2048  # a block has too few records that are larger on average
 

@@ -21,8 +21,8 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.retention.rules import DiskState, Refusal, RetentionRules, is_near, refusal_for
-from gantrymq_storage_mmap.retention.settings import read_rules
+from gantrymq_storage_mmap.retention.rules import DiskState, Refusal, RetentionSettings, is_near, refusal_for
+from gantrymq_storage_mmap.retention.settings import read_retention
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 _REFUSED_S = 0.4
@@ -46,7 +46,7 @@ class DiskWatch:
     _index_bytes: Callable[[], int]  # returns the disk space of the index
     _report: Callable[[str], object]  # called with one sentence about each change
     disks: DiskState | None = attrs.field(default=None, init=False)  # result of the newest check
-    _rules: RetentionRules = attrs.field(init=False)  # as of a revision of the settings
+    _retention: RetentionSettings = attrs.field(init=False)  # as of a revision of the settings
     _revision: int = attrs.field(default=-1, init=False)
     _timer: Timer | None = attrs.field(default=None, init=False)
     _due: float = attrs.field(default=0.0, init=False)
@@ -59,11 +59,11 @@ class DiskWatch:
     _full: Refusal | None = attrs.field(default=None, init=False)
 
     @property
-    def rules(self) -> RetentionRules:
+    def retention(self) -> RetentionSettings:
         """The present settings; they may change at runtime."""
         if self._revision != self._settings.revision:
-            self._rules, self._revision = read_rules(self._settings), self._settings.revision
-        return self._rules
+            self._retention, self._revision = read_retention(self._settings), self._settings.revision
+        return self._retention
 
     @property
     def busy(self) -> bool:
@@ -121,7 +121,7 @@ class DiskWatch:
 
     def _to_count(self) -> tuple[int, Sequence[ConsumeQueue]]:
         """Return the size of log and index, and the queues; nothing if there is no quota."""
-        if not self.rules.quota_bytes:
+        if not self.retention.quota_bytes:
             return 0, ()
         log_bytes = len(self._log.files) * self._log.file_bytes
         return log_bytes + self._index_bytes(), list(self._queues.by_name.values())
@@ -155,7 +155,7 @@ class DiskWatch:
 
     def _take(self, disks: DiskState) -> DiskState:
         self.disks = disks
-        self._full = refusal_for(self.rules, disks)
+        self._full = refusal_for(self.retention, disks)
         refusal = self.refusal()
         cause = "" if refusal is None else refusal.cause
         if refusal is not None and cause != self._reported:
@@ -190,7 +190,7 @@ class DiskWatch:
         if self.refusal() is not None:
             return _REFUSED_S
         usual = self._settings.number("cleanResourceInterval") / 1000
-        near = self.disks is not None and is_near(self.rules, self.disks)
+        near = self.disks is not None and is_near(self.retention, self.disks)
         return min(_NEAR_S, usual) if near else usual
 
     def _arm(self) -> None:

@@ -122,7 +122,7 @@ class Retention:
                 moved = await self._queue_cleaner.by_reserve_time()
             self._moved = self._moved or moved > 0
             return CleanReport(queues=moved)
-        plan = await self._plan(_MANUAL_ROUNDS * self._watch.rules.batch_max, manual=True)
+        plan = await self._plan(_MANUAL_ROUNDS * self._watch.retention.batch_max, manual=True)
         if plan.files:
             self._rounds = _MANUAL_ROUNDS
             self._kick()
@@ -137,7 +137,7 @@ class Retention:
     def _disk_checked(self) -> None:
         """Called after every check of the disk."""
         disks = self._watch.disks
-        if disks is not None and forced_bytes(self._watch.rules, disks):
+        if disks is not None and forced_bytes(self._watch.retention, disks):
             self._kick()
 
     def _kick(self, *, regular: bool = False) -> None:
@@ -184,7 +184,7 @@ class Retention:
 
     async def _clean_log(self) -> int:
         """Delete the files that are due, at most one batch; return how many."""
-        plan = await self._plan(self._watch.rules.batch_max, manual=self._rounds > 0)
+        plan = await self._plan(self._watch.retention.batch_max, manual=self._rounds > 0)
         deleted = 0
         try:
             while deleted < plan.files and not self._stopped:
@@ -214,8 +214,8 @@ class Retention:
             return DeletionPlan(0, "")
         disks = await self._watch.check_in_thread()
         ages = await world.workers.run(_modified, world.files, candidates)
-        now = world.clock.now_ms()
-        return plan_deletion(self._watch.rules, most, disks, ages, now, world.clock.utc_offset_ms(now), manual=manual)
+        now, settings = world.clock.now_ms(), self._watch.retention
+        return plan_deletion(settings, most, disks, ages, now, world.clock.utc_offset_ms(now), manual=manual)
 
     async def _wait_for_entries(self) -> bool:
         """Wait until the entries of the oldest file are durable; False on timeout or if the store is stopping."""

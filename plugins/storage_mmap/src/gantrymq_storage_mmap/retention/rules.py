@@ -22,10 +22,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import attrs
 
+from gantrymq.plugin.interfaces import PutStatus
 from gantrymq.plugin.world import DiskUsage
 from gantrymq_storage_mmap.log.writer import RESUME
 
@@ -35,7 +36,7 @@ HOUR_MS = 3_600_000
 
 
 @attrs.frozen
-class RetentionRules:
+class RetentionSettings:
     """The settings that decide; ratios are whole percents, 0 bytes mean no limit."""
 
     reserved_ms: int  # fileReservedTime
@@ -73,6 +74,7 @@ Cause = Literal[
     "free_bytes",
     "store_quota",
 ]
+_FULL: Final = frozenset[Cause]({"no_room", "disk_ratio", "queue_disk_ratio", "free_bytes", "store_quota"})
 
 
 class Refusal(NamedTuple):
@@ -81,6 +83,11 @@ class Refusal(NamedTuple):
     cause: Cause  # short name, for metrics and other languages
     sentence: str
     values: Mapping[str, str | int] = MappingProxyType({})  # in the sentence
+
+    @property
+    def status(self) -> PutStatus:
+        """Status of messages that are refused."""
+        return PutStatus.DISK_FULL if self.cause in _FULL else PutStatus.SERVICE_NOT_AVAILABLE
 
     def details(self) -> dict[str, str]:
         """Return the members of `StoreState.details`."""
@@ -100,7 +107,7 @@ def used_percent(disk: DiskUsage) -> float:
     return 100 * disk.used_share
 
 
-def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
+def refusal_for(settings: RetentionSettings, disks: DiskState) -> Refusal | None:
     """Return why writes must be refused, None if there is enough space."""
     ratios: tuple[tuple[Cause, Path, DiskUsage], ...] = (
         ("disk_ratio", disks.log_folder, disks.log_disk),
@@ -108,59 +115,59 @@ def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
     )
     for cause, folder, disk in ratios:
         percent = used_percent(disk)
-        if percent > rules.warning_percent:
+        if percent > settings.warning_percent:
             return Refusal(
                 cause,
                 f"the disk of {folder} is {percent:.1f} percent full, diskSpaceWarningLevelRatio="
-                f"{rules.warning_percent} is the limit; free space, keep less with fileReservedTime, or raise the ratio"
-                f"{RESUME}",
-                {"folder": str(folder), "percent": f"{percent:.1f}", "limit": rules.warning_percent},
+                f"{settings.warning_percent} is the limit; free space, keep less with fileReservedTime, or raise the "
+                f"ratio{RESUME}",
+                {"folder": str(folder), "percent": f"{percent:.1f}", "limit": settings.warning_percent},
             )
     usable = disks.log_disk.usable
-    if usable < rules.min_free_bytes:
+    if usable < settings.min_free_bytes:
         return Refusal(
             "free_bytes",
-            f"the disk of {disks.log_folder} has {usable} bytes free, minFreeDiskBytes={rules.min_free_bytes} is the "
-            f"minimum; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{RESUME}",
-            {"folder": str(disks.log_folder), "free": usable, "minimum": rules.min_free_bytes},
+            f"the disk of {disks.log_folder} has {usable} bytes free, minFreeDiskBytes={settings.min_free_bytes} is "
+            f"the minimum; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{RESUME}",
+            {"folder": str(disks.log_folder), "free": usable, "minimum": settings.min_free_bytes},
         )
-    if 0 < rules.quota_bytes < disks.store_bytes:
+    if 0 < settings.quota_bytes < disks.store_bytes:
         return Refusal(
             "store_quota",
-            f"the store {disks.root} takes {disks.store_bytes} bytes, storeQuotaBytes={rules.quota_bytes} is the "
+            f"the store {disks.root} takes {disks.store_bytes} bytes, storeQuotaBytes={settings.quota_bytes} is the "
             f"limit; keep less with fileReservedTime, or raise storeQuotaBytes{RESUME}",
-            {"folder": str(disks.root), "taken": disks.store_bytes, "limit": rules.quota_bytes},
+            {"folder": str(disks.root), "taken": disks.store_bytes, "limit": settings.quota_bytes},
         )
     return None
 
 
-def is_near(rules: RetentionRules, disks: DiskState) -> bool:
+def is_near(settings: RetentionSettings, disks: DiskState) -> bool:
     """Return whether a limit may be reached soon."""
-    if any(used_percent(disk) > rules.forced_percent - _NEAR_PERCENT for disk in (disks.log_disk, disks.queue_disk)):
+    if any(used_percent(disk) > settings.forced_percent - _NEAR_PERCENT for disk in (disks.log_disk, disks.queue_disk)):
         return True
-    ahead = _NEAR_FILES * rules.log_file_bytes
-    if rules.min_free_bytes and disks.log_disk.usable < rules.min_free_bytes + ahead:
+    ahead = _NEAR_FILES * settings.log_file_bytes
+    if settings.min_free_bytes and disks.log_disk.usable < settings.min_free_bytes + ahead:
         return True
-    return 0 < rules.quota_bytes < disks.store_bytes + ahead
+    return 0 < settings.quota_bytes < disks.store_bytes + ahead
 
 
-def forced_bytes(rules: RetentionRules, disks: DiskState) -> int:
+def forced_bytes(settings: RetentionSettings, disks: DiskState) -> int:
     """Return how many bytes must be deleted regardless of age; 0 if only age decides."""
-    if not rules.forced:
+    if not settings.forced:
         return 0
     missing = [0]
     for disk in (disks.log_disk, disks.queue_disk):
         used = disk.total - disk.free
-        missing.append(used - (used + disk.usable) * rules.forced_percent // 100)
-    if rules.min_free_bytes:
-        missing.append(rules.min_free_bytes + rules.log_file_bytes - disks.log_disk.usable)
-    if rules.quota_bytes:
-        missing.append(disks.store_bytes + rules.log_file_bytes - rules.quota_bytes)
+        missing.append(used - (used + disk.usable) * settings.forced_percent // 100)
+    if settings.min_free_bytes:
+        missing.append(settings.min_free_bytes + settings.log_file_bytes - disks.log_disk.usable)
+    if settings.quota_bytes:
+        missing.append(disks.store_bytes + settings.log_file_bytes - settings.quota_bytes)
     return max(missing)
 
 
 def plan_deletion(
-    rules: RetentionRules,
+    settings: RetentionSettings,
     most: int,
     disks: DiskState,
     modified_ms: Sequence[int],
@@ -172,7 +179,7 @@ def plan_deletion(
     """Decide which log files to delete now.
 
     Args:
-        rules: the settings.
+        settings: of retention, as they are now.
         most: maximum number of files.
         disks: newest check of the disks.
         modified_ms: time of the last write to each file that may be deleted, oldest file first.
@@ -181,23 +188,23 @@ def plan_deletion(
         manual: requested by an operator: any hour, but only by age.
     """
     most = min(most, len(modified_ms))
-    if needed := forced_bytes(rules, disks):
-        files = min(-(-needed // rules.log_file_bytes), most)
+    if needed := forced_bytes(settings, disks):
+        files = min(-(-needed // settings.log_file_bytes), most)
         if files:
             return DeletionPlan(files, f"{needed} bytes have to be freed")
     by_age = 0
-    while by_age < most and modified_ms[by_age] + rules.reserved_ms < now_ms:
+    while by_age < most and modified_ms[by_age] + settings.reserved_ms < now_ms:
         by_age += 1
     if not by_age:
         return DeletionPlan(0, "")
     if manual:
         return DeletionPlan(by_age, "an operator asked for it")
     hour = (now_ms + utc_offset_ms) // HOUR_MS % 24
-    if hour in rules.delete_hours:
+    if hour in settings.delete_hours:
         return DeletionPlan(by_age, f"it is {hour} o'clock (deleteWhen)")
     fullest = max(used_percent(disks.log_disk), used_percent(disks.queue_disk))
-    if fullest > rules.max_used_percent:
+    if fullest > settings.max_used_percent:
         return DeletionPlan(
-            by_age, f"the disk is {fullest:.1f} percent full (diskMaxUsedSpaceRatio={rules.max_used_percent})"
+            by_age, f"the disk is {fullest:.1f} percent full (diskMaxUsedSpaceRatio={settings.max_used_percent})"
         )
     return DeletionPlan(0, "")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.settings import Setting, Settings, Value
-from gantrymq_storage_mmap.retention.rules import HOUR_MS, RetentionRules
+from gantrymq_storage_mmap.retention.rules import HOUR_MS, RetentionSettings
 
 _LEAST_QUOTA_FILES = 3  # the current one, the next one, and one to delete
 
@@ -94,10 +94,10 @@ RETENTION: tuple[Setting, ...] = (
 )
 
 
-def read_rules(settings: Settings) -> RetentionRules:
-    """Return the present rules."""
+def read_retention(settings: Settings) -> RetentionSettings:
+    """Return the present settings of retention."""
     number = settings.number
-    return RetentionRules(
+    return RetentionSettings(
         reserved_ms=number("fileReservedTime") * HOUR_MS,
         delete_hours=hours_of(settings.text("deleteWhen")),
         batch_max=number("deleteFileBatchMax"),
@@ -111,15 +111,15 @@ def read_rules(settings: Settings) -> RetentionRules:
     )
 
 
-def check_quota(rules: RetentionRules) -> None:
+def check_quota(retention: RetentionSettings) -> None:
     """Check that the quota is large enough to work.
 
     Raises:
         ConfigError: it is not; the message says what is.
     """
-    least = _LEAST_QUOTA_FILES * rules.log_file_bytes
-    if 0 < rules.quota_bytes < least:
+    least = _LEAST_QUOTA_FILES * retention.log_file_bytes
+    if 0 < retention.quota_bytes < least:
         raise ConfigError(
-            f"storeQuotaBytes={rules.quota_bytes} is less than {_LEAST_QUOTA_FILES} log files take; set it to {least} "
-            f"or more, or make mappedFileSizeCommitLog={rules.log_file_bytes} smaller"
+            f"storeQuotaBytes={retention.quota_bytes} is less than {_LEAST_QUOTA_FILES} log files take; set it to "
+            f"{least} or more, or make mappedFileSizeCommitLog={retention.log_file_bytes} smaller"
         )

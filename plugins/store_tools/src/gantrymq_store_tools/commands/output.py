@@ -14,8 +14,6 @@ from gantrymq_store_tools.extract import describe_record
 from gantrymq_store_tools.findings import Finding, counted, due_times, only_due_times
 from gantrymq_store_tools.rebuild_store import RebuildReport
 
-__all__ = ["repair_advice", "show_findings", "show_rebuilt"]
-
 _MAX_ROWS = 200  # the JSON output has all findings
 
 

@@ -18,7 +18,7 @@ from gantrymq.errors import ConfigError, StoreDamaged
 from gantrymq.plugin.world import FileLocks, FileTree, Lock
 
 
-class Identity(NamedTuple):
+class BrokerId(NamedTuple):
     """An id of the controller, applied for or granted."""
 
     broker_id: int
@@ -68,21 +68,21 @@ class IdentityFiles:
         self._files, self._path, self._cluster, self._broker = files, path, cluster, broker
         self._applied = path.with_name(f"{path.name}-temp")
 
-    def granted(self) -> Identity | None:
+    def granted(self) -> BrokerId | None:
         """Return the identity; None if this broker has none yet.
 
         Raises:
             StoreDamaged: the file belongs to another broker, or is damaged.
         """
         found = self._read(self._path, 3)
-        return None if found is None else Identity(int(found[2]))
+        return None if found is None else BrokerId(int(found[2]))
 
-    def applied(self) -> Identity | None:
+    def applied(self) -> BrokerId | None:
         """Return an application that may have succeeded; None if there is none. Raises as `granted`."""
         found = self._read(self._applied, 4)
-        return None if found is None else Identity(int(found[2]), found[3])
+        return None if found is None else BrokerId(int(found[2]), found[3])
 
-    def apply(self, identity: Identity) -> None:
+    def apply(self, identity: BrokerId) -> None:
         """Keep an application, before it is sent."""
         text = f"{self._cluster}#{self._broker}#{identity.broker_id}#{identity.check_code}"
         self._files.replace(self._applied, text.encode())

@@ -1,4 +1,4 @@
-"""One request to the console: the user, the language, parameters of the address, and relative links.
+"""The context of a request to the console: the user, the language, parameters of the address, and relative links.
 
 All links are relative, so that the console works below any path of a reverse proxy without knowing the path.
 """
@@ -47,7 +47,7 @@ def moment_of(form: Mapping[str, str], name: str) -> int | None:
         raise BadInput("common.not_a_time", value=text[:40]) from None
 
 
-class Visit:
+class RequestContext:
     """One request and its visitor."""
 
     def __init__(self, request: Request, console: Console, user: User, token: Callable[[], str]) -> None:

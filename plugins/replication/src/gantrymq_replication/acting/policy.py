@@ -24,7 +24,7 @@ RETURN_S: Final = 60.0  # longer than a returning master waits for another slave
 START_S: Final = 5.0
 
 
-class ActingRules:
+class ActingPolicy:
     """The group of one slave, as far as it knows it."""
 
     def __init__(self, broker_id: int, started: float) -> None:

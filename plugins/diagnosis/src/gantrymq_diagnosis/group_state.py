@@ -1,4 +1,4 @@
-"""Facts about a group and the queues it reads: the input of every reason."""
+"""The state of a group and of the queues it reads: the input of every reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 from gantrymq_diagnosis.conflicts import Conflict
 
 
-class Told(NamedTuple):
+class PluginFinding(NamedTuple):
     """A metric of a plugin about a group, see `gantrymq.interfaces.metrics.MetricFamily.sentences`."""
 
     word: str  # the metric's name, without gantrymq_ and with hyphens
@@ -18,7 +18,7 @@ class Told(NamedTuple):
 
 
 @attrs.frozen
-class MemberFacts:
+class MemberState:
     """One connection of a group."""
 
     client_id: str
@@ -29,11 +29,11 @@ class MemberFacts:
 
 
 @attrs.frozen
-class GroupFacts:
+class GroupState:
     """One group at one broker."""
 
     group: str
-    members: tuple[MemberFacts, ...] = ()
+    members: tuple[MemberState, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     consume_enable: bool = True
     consume_broadcast_enable: bool = True
@@ -44,13 +44,13 @@ class GroupFacts:
     retry_due_ms: int | None = None  # when the next one is due, wall time
     dead_letters: int = 0  # messages on the dead letter topic
     deleted: int = 0  # messages that were deleted before the group consumed them
-    told: tuple[Told, ...] = ()  # by plugins
+    plugin_findings: tuple[PluginFinding, ...] = ()
     slave_of: str | None = None  # the master's address, empty if it is not known; None: this broker is a master
     slave_reads: bool = False  # slaveReadEnable
 
 
 @attrs.frozen
-class TopicFacts:
+class TopicState:
     """One topic of the group."""
 
     topic: str
@@ -62,13 +62,14 @@ class TopicFacts:
     refused: str = ""  # code and reason with which the broker refuses the expression; empty: it does not
     allowed: bool = True  # for this group
     popped: bool = False  # whether the group pops it
+    lite_subscribed: bool | None = None  # whether a member is subscribed to this lite topic; None: not known
 
 
 @attrs.frozen
-class QueueFacts:
+class QueueState:
     """One queue of the group; times are of the moment of the query."""
 
-    topic: TopicFacts
+    topic: TopicState
     queue_id: int
     min_offset: int = 0
     max_offset: int = 0
