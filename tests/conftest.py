@@ -18,6 +18,8 @@ SUPPORT = Path(__file__).parent / "support"
 if str(SUPPORT) not in sys.path:
     sys.path.insert(0, str(SUPPORT))
 
+from earlier_reports import ran_whole  # noqa: E402 (it is found only now)
+
 if find_spec("hypothesis"):  # not every plugin's tests need it
     from hypothesis import HealthCheck, settings
 
@@ -42,8 +44,19 @@ if "TOX_ENV_NAME" in os.environ:
     sys.dont_write_bytecode = False
 
 
+def pytest_addoption(parser):
+    parser.addoption("--ran-in", help="leave out files that ran whole with core or a plugin alone, by the reports here")
+
+
 def pytest_ignore_collect(collection_path, config):
-    """Leave out files that cannot have a test of the groups asked for: to collect every test takes a process 45 s."""
+    """Leave out files that cannot have a test of the groups asked for: to collect every test takes a process 45 s.
+
+    With ``--ran-in`` leave out files that ran elsewhere, too.
+    """
+    if config.option.ran_in and collection_path.suffix == ".py":
+        module = ".".join(collection_path.relative_to(config.rootpath).with_suffix("").parts)
+        if module in ran_whole(config.option.ran_in):
+            return True
     terms = config.option.markexpr.split(" and ")
     asked = [mark for mark in terms if mark in GROUPS]
     refused = [mark for mark in GROUPS if f"not {mark}" in terms]

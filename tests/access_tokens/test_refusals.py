@@ -31,8 +31,8 @@ class Closed:
             raise Refusal(REASON)
         return Principal(credentials.access_key or "guest")
 
-    def authorize(self, principal, action, resource):
-        return Decision(principal.name == "ops" or action in self.allowed, REASON)
+    def authorize(self, principal, actions, resource):
+        return Decision(principal.name == "ops" or not set(self.allowed).isdisjoint(actions), REASON)
 
 
 def run(authorizer, work):

@@ -72,7 +72,7 @@ def test_the_rules_of_the_page():
     authorizer = authorizer_of(json.dumps(RULES))
 
     def may(user, action, kind, name, source="10.0.0.1"):
-        return authorizer.authorize(Principal(user, source), action, Resource(kind, name)).allowed
+        return authorizer.authorize(Principal(user, source), (action,), Resource(kind, name)).allowed
 
     topic, group = ResourceType.TOPIC, ResourceType.GROUP
     assert may("orders", Action.PUB, topic, "Orders")
@@ -91,7 +91,7 @@ def test_the_rules_of_the_page():
 def test_a_rule_may_name_an_address():
     authorizer = authorizer_of('{"users": {"a": {"allow": ["Pub Topic:T from 10.0.0.1"]}}}')
     decided = [
-        authorizer.authorize(Principal("a", source), Action.PUB, Resource(ResourceType.TOPIC, "T")).allowed
+        authorizer.authorize(Principal("a", source), (Action.PUB,), Resource(ResourceType.TOPIC, "T")).allowed
         for source in ("10.0.0.1", "10.0.0.2")
     ]
     assert decided == [True, False]

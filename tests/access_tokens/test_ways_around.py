@@ -2,126 +2,17 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 import token_authorizer
-from broker_desk import pull_ext, topic_ext
+from broker_desk import pull_ext
+from raw_clients import SECRET, USERS, half, write
 
 from gantrymq.client import Credentials
-from gantrymq.client.calls.credentials import Signer
+from gantrymq.errors import ConnectionLost
 from gantrymq.model.ids import parse_offset_id
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.command import request, response_to
-from gantrymq_testing.cluster import Cluster
-from gantrymq_testing.simulated import simulate
-
-SECRET = b"top secret"
-OWN = ["Pub Topic:Mine", "Sub Topic:Mine", "Get Topic:Mine", "Sub Group:mine", "Get Group:mine", "Update Group:mine"]
-USERS = {
-    "ops": {"secret": "s1", "allow": ["* Topic:*", "* Group:*", "* Cluster:*"]},
-    "shop": {"secret": "s2", "allow": ["Pub Topic:Secret"]},
-    "reader": {"secret": "s3", "allow": ["Sub Topic:Secret", "Sub Group:readers"]},
-    "mallory": {"secret": "s4", "allow": OWN},
-    "eu": {"secret": "s5", "allow": ["Sub Topic:eu", "Sub Group:billing"]},
-    "nothing": {"secret": "s6"},
-}
-
-
-class Raw:
-    """A client of one user that signs any request, and keeps what the broker pushes."""
-
-    def __init__(self, cluster, user):
-        self.pushed, self.clock = [], cluster.world.clock
-        self.client = RemotingClient(cluster.world, handler=self)
-        self.signer = Signer(Credentials(user, USERS[user]["secret"]))
-        self.address = cluster.broker_address
-
-    def requests(self, connection, commands):
-        for each in commands:
-            self.pushed.append(each)
-            if not each.is_oneway:
-                connection.reply(each, response_to(each))
-
-    async def ask(self, code, ext=None, body=None, timeout_s=3.0, signer=None):
-        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        command = request(code, dict(ext or {}), data)
-        (signer or self.signer).sign(command)
-        return await self.client.call(self.address, command, timeout_s)
-
-    async def send(self, topic, body, properties="", group="PG", flags="0", code=310):
-        values = (
-            group,
-            topic,
-            "TBW102",
-            "4",
-            "0",
-            flags,
-            str(self.clock.now_ms()),
-            "0",
-            properties,
-            "0",
-            "false",
-            "16",
-        )
-        return await self.ask(code, dict(zip("abcdefghijkl", values, strict=True)), body)
-
-    def has(self, text):
-        return any(text in bytes(each.body or b"") for each in self.pushed)
-
-
-@pytest.fixture
-def run():
-    """``run(main)`` runs ``await main(cluster, client_of)`` with topics and groups."""
-
-    def run(main, **more):
-        settings = {"authorizer": "token_file", "tokenFile": "/tokens.json", "store": "memory", **more}
-
-        async def with_clients(world):
-            write(world, USERS)
-            cluster = Cluster(world, Path("/gantrymq"), settings, [("token_authorizer", token_authorizer)])
-            clients = []
-
-            def client_of(user):
-                clients.append(Raw(cluster, user))
-                return clients[-1]
-
-            try:
-                await cluster.start()
-                ops = client_of("ops")
-                for topic in ("Secret", "Mine", "eu"):
-                    assert (await ops.ask(17, topic_ext(topic, 1))).code == 0
-                for group in ("mine", "readers", "billing", "billing_eu"):
-                    assert (await ops.ask(200, {}, {"groupName": group, "consumeEnable": True})).code == 0
-                await main(cluster, client_of)
-            finally:
-                for each in clients:
-                    await each.client.close()
-                await cluster.stop()
-                await world.workers.close()
-
-        simulate(1, with_clients)
-
-    return run
-
-
-def write(world, users):
-    world.files.replace(Path("/tokens.json"), json.dumps({"users": users}).encode())
-
-
-async def half(shop):
-    """Store a half message; return what its end must name."""
-    properties = "TRAN_MSG\x01true\x02PGROUP\x01shopPG\x02UNIQ_KEY\x01AAAA0001\x02"
-    stored = await shop.send("Secret", SECRET, properties, "shopPG", "4")
-    assert stored.code == 0
-    return {
-        "producerGroup": "shopPG",
-        "tranStateTableOffset": stored.ext["queueOffset"],
-        "commitLogOffset": str(parse_offset_id(stored.ext["msgId"])[2]),
-        "commitOrRollback": "8",
-        "fromTransactionCheck": "false",
-        "msgId": "AAAA0001",
-    }
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.signatures import Signer
 
 
 def test_half_messages_are_not_checked_with_strangers(run):
@@ -241,8 +132,8 @@ def test_a_retry_topic_may_belong_to_a_group_with_a_longer_name(run):
 
 @pytest.mark.parametrize("kind", ["pull", "pop", "notification"])
 @pytest.mark.parametrize("left", [{**USERS, "reader": {"secret": "s3"}}, {"shop": USERS["shop"]}])
-def test_what_waits_ends_with_the_permission(run, kind, left):
-    """With the words of access control, also if the authorizer gives a reason of its own."""
+def test_requests_that_wait_end_with_the_permission(run, kind, left):
+    """Within a second, without a message: with the refusal, or the connection if the user is deleted."""
 
     async def main(cluster, client_of):
         reader = client_of("reader")
@@ -260,23 +151,115 @@ def test_what_waits_ends_with_the_permission(run, kind, left):
         await cluster.world.clock.sleep(1)
         assert not waiting.done()
         write(cluster.world, left)
-        await cluster.world.clock.sleep(3)
-        await client_of("shop").send("Secret", SECRET)
+        await cluster.world.clock.sleep(token_authorizer.PERIOD_S + 1)
+        assert waiting.done()
+        if "reader" not in left:
+            with pytest.raises(ConnectionLost):
+                await waiting
+            return
         answer = await waiting
-        assert (answer.code, SECRET in bytes(answer.body or b"")) == (16, False)
+        assert answer.code == 16
         assert "User:reader has no permission to access" in answer.remark
 
     run(main)
 
 
-def test_a_client_id_stays_with_its_user(run):
+@pytest.mark.parametrize("left", [{**USERS, "reader": {"secret": "s3"}}, {"shop": USERS["shop"], "ops": USERS["ops"]}])
+def test_a_consumer_without_permission_leaves_its_group(run, left):
+    async def main(cluster, client_of):
+        reader, broker = client_of("reader"), cluster.broker
+        subscription = {"topic": "Secret", "subString": "*", "subVersion": 1, "expressionType": "TAG"}
+        consumer = {"groupName": "readers", "subscriptionDataSet": [subscription]}
+        beat = {"clientID": "r1", "producerDataSet": [{"groupName": "PG"}], "consumerDataSet": [consumer]}
+        assert (await reader.ask(34, {}, beat)).code == 0
+        queue = {"topic": "Secret", "brokerName": broker.registration.broker_name, "queueId": 0}
+        locks = {"consumerGroup": "readers", "clientId": "r1", "mqSet": [queue]}
+        assert json.loads((await reader.ask(41, {}, locks)).body)["lockOKMQSet"]
+        held = broker.locks.holder
+        assert held("readers", MessageQueue("Secret", broker.registration.broker_name, 0)) == "r1"
+        write(cluster.world, left)
+        await cluster.world.clock.sleep(token_authorizer.PERIOD_S + 1)
+        assert broker.clients.consumers("readers") == ()
+        assert held("readers", MessageQueue("Secret", broker.registration.broker_name, 0)) is None
+        assert len(broker.clients.producers("PG")) == ("reader" in left)
+
+    run(main)
+
+
+def test_a_listener_may_serve_requests_without_an_account(run):
+    async def main(cluster, client_of):
+        nobody, internal, mallory = client_of(None), client_of(None), client_of("mallory")
+        wrong = client_of("mallory")
+        internal.address = mallory.address = wrong.address = "127.0.0.1:10931"
+        assert (await nobody.send("Secret", b"outside")).code == 16
+        assert (await internal.send("Secret", b"inside")).code == 0
+        assert (await internal.ask(26)).code == 0
+        assert (await mallory.send("Secret", b"as a user")).code == 16  # an account keeps its permissions
+        wrong.signer = Signer(Credentials("mallory", "wrong"))
+        assert (await wrong.send("Mine", b"wrong signature")).code == 16
+
+    run(main, listeners="internal=remoting://127.0.0.1:10931", listenerAccess="internal=optional")
+
+
+def test_a_heartbeat_that_is_refused_names_each_group_and_topic(run):
+    async def main(cluster, client_of):
+        topics = [{"topic": each, "subString": "*", "subVersion": 1} for each in ("Secret", "Mine", "eu")]
+        consumers = [{"groupName": each, "subscriptionDataSet": topics} for each in ("mine", "readers")]
+        beat = {"clientID": "m1", "producerDataSet": [], "consumerDataSet": consumers}
+        answer = await client_of("mallory").ask(34, {}, beat)
+        assert answer.code == 16
+        assert "to access Topic:Secret, Topic:eu, Group:readers:" in answer.remark
+        assert cluster.broker.clients.consumers("mine") == ()  # no part of a refused heartbeat counts
+
+    run(main)
+
+
+def test_two_users_may_have_one_client_id_and_get_no_replies_of_each_other(run, caplog):
+    """Older clients in containers all have the client id 172.17.0.2@1."""
+
     async def main(cluster, client_of):
         victim, stranger = client_of("shop"), client_of("nothing")
-        beat = {"clientID": "victim@1", "producerDataSet": [{"groupName": "PG"}], "consumerDataSet": []}
-        assert (await victim.ask(34, {}, beat)).code == 0
-        assert (await stranger.ask(34, {}, beat)).code == 16
-        again = client_of("shop")
-        assert (await again.ask(34, {}, beat)).code == 0  # a second connection of the same user
+        beat = {"clientID": "172.17.0.2@1", "producerDataSet": [{"groupName": "PG"}], "consumerDataSet": []}
+        again = client_of("shop")  # a second connection of the same user
+        for client in (victim, again, stranger, stranger):
+            assert (await client.ask(34, {}, beat)).code == 0
+        answer = await victim.send("Secret", SECRET, "REPLY_TO_CLIENT\x01172.17.0.2@1\x02", code=325)
+        assert (answer.code, "users shop and nothing have the client id 172.17.0.2@1" in answer.remark) == (1, True)
+        assert not stranger.has(SECRET)
+        await stranger.client.close()
+        await cluster.world.clock.sleep(1)
+        answer = await victim.send("Secret", SECRET, "REPLY_TO_CLIENT\x01172.17.0.2@1\x02", code=325)
+        assert (answer.code, again.has(SECRET)) == (0, True)
+
+    pytest.importorskip("gantrymq_request_reply")
+    run(main)
+    assert caplog.text.count("users shop and nothing have the client id") == 2  # once, and the refused reply
+
+
+def test_locks_belong_to_a_client_id_and_its_user(run):
+    async def main(cluster, client_of):
+        queue = {"topic": "Secret", "brokerName": cluster.broker.registration.broker_name, "queueId": 0}
+        locks = {"consumerGroup": "readers", "clientId": "172.17.0.2@1", "mqSet": [queue]}
+        reader, ops = client_of("reader"), client_of("ops")
+
+        async def locked(client):
+            return len(json.loads((await client.ask(41, {}, locks)).body)["lockOKMQSet"])
+
+        assert (await locked(reader), await locked(ops), await locked(reader)) == (1, 0, 1)
+        assert (await ops.ask(42, {}, locks)).code == 0
+        assert await locked(ops) == 0
+        assert (await reader.ask(42, {}, locks)).code == 0
+        assert await locked(ops) == 1
+
+    run(main)
+
+
+def test_a_decision_on_a_transaction_that_does_not_exist_is_refused_alike_for_all_users(run):
+    async def main(cluster, client_of):
+        end = await half(client_of("shop"))
+        for user in ("shop", "nothing"):
+            answer = await client_of(user).ask(37, {**end, "commitLogOffset": "7"})
+            assert answer.code == 1
 
     run(main)
 

@@ -444,3 +444,83 @@ def test_what_is_unwise_with_elections_is_told():
         "etcdEndpoints of broker-a has 1 of the members of etcd: with three, one may be lost",
         "fencing=rocketmq of broker-a: a master without its engine acknowledges what is lost later",
     ]
+
+
+# --- access control ---------------------------------------------------------------------------------------------------
+
+ACCOUNT = {"accessKey": "servers", "secretKey": "secret-of-the-servers"}
+INNER = "innerClientAuthenticationCredentials"
+CONTROLLED = f'access = "account.json"\nslaves = 1\n{THREE}'
+
+
+def planned(folder, text, *options):
+    (folder / "c.toml").write_text(text)
+    done = CliRunner().invoke(main, ["cluster", "plan", str(folder / "c.toml"), "-o", str(folder / "plan"), *options])
+    files = sorted(each for each in (folder / "plan").glob("*/*.conf")) if (folder / "plan").exists() else []
+    return done, {
+        each.name: (each.stat().st_mode & 0o777, list(parse_properties(each.read_text(), each.name))) for each in files
+    }
+
+
+def value_of(lines, key):
+    return next((line.value for line in lines if line.key == key), None)
+
+
+def test_servers_get_the_account_in_files_that_only_their_user_can_read(tmp_path):
+    pytest.importorskip("gantrymq_replication")  # the plan has slaves
+    (tmp_path / "account.json").write_text(json.dumps(ACCOUNT, indent=2))
+    (tmp_path / "account.json").chmod(0o600)
+    done, files = planned(tmp_path, CONTROLLED)
+    assert done.exit_code == 0, done.output
+    assert {mode for mode, _ in files.values()} == {0o600} and ACCOUNT["secretKey"] not in done.output
+    assert all(json.loads(value_of(lines, INNER)) == ACCOUNT for _, lines in files.values())
+    assert [value_of(files[name][1], "authorizer") for name in ("broker-a.conf", "namesrv.conf")] == ["acl", None]
+
+
+def test_a_missing_account_is_made_once(tmp_path):
+    pytest.importorskip("gantrymq_replication")  # the plan has slaves
+    _, first = planned(tmp_path, CONTROLLED)
+    made = json.loads((tmp_path / "account.json").read_text())
+    assert (tmp_path / "account.json").stat().st_mode & 0o777 == 0o600 and len(made["secretKey"]) == 48
+    _, again = planned(tmp_path, CONTROLLED, "--force")
+    assert json.loads(value_of(again["broker-a.conf"][1], INNER)) == made
+    assert value_of(first["broker-a.conf"][1], INNER) == value_of(again["broker-a.conf"][1], INNER)
+
+
+def test_a_trial_makes_no_account(tmp_path):
+    pytest.importorskip("gantrymq_replication")  # the plan has slaves
+    done, files = planned(tmp_path, CONTROLLED, "--dry-run")
+    assert done.exit_code == 0 and not files and not (tmp_path / "account.json").exists()
+
+
+@pytest.mark.parametrize("key", ["authorizer", "authenticationEnabled", "aclEnable"])
+def test_another_authorizer_of_the_settings_is_kept(key):
+    description = parse(f'access = "account.json"\n[settings]\n{key} = "true"\n{THREE}', "c.toml")
+    found = {server.name: server.values for server in place(description, json.dumps(ACCOUNT))}
+    assert found["broker-a"].get("authorizer") == ("true" if key == "authorizer" else None)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [("{}", 0o600, "is not of the form"), ("the-secret", 0o600, "is not of the form"), ("{}", 0o644, "run: chmod o=")],
+)
+def test_a_file_without_an_account_is_refused(tmp_path, content, mode, said):
+    (tmp_path / "account.json").write_text(content)
+    (tmp_path / "account.json").chmod(mode)
+    done, files = planned(tmp_path, CONTROLLED)
+    assert done.exit_code == 1 and said in done.output and not files
+    assert "the-secret" not in done.output
+
+
+def test_slaves_without_a_secret_of_their_own_are_unwise():
+    assert any("access control does not apply to haListenPort" in each for each in unwise(CONTROLLED))
+    assert not any(
+        "access control" in each
+        for each in unwise('[settings]\nhaSecretPath = "/etc/gantrymq/ha-secret"\n' + CONTROLLED)
+    )
+
+
+def test_the_account_is_not_a_setting_of_the_description():
+    for table in ("settings", "name_server_settings"):
+        with pytest.raises(ConfigError, match=f"{table}: {INNER} is in the file of the key access"):
+            parse(f'[{table}]\n{INNER} = "x"\n{THREE}', "c.toml")

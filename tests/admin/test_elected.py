@@ -167,7 +167,7 @@ def test_why_a_connected_broker_is_not_in_the_set():
 def test_a_lonely_master_and_a_member_that_is_gone():
     text = said(master(problem="in-sync replicas not enough: 1 in sync, minInSyncReplicas=2", least_copies=2))
     assert "Broker id 2 is in the set, but is not registered with the name servers." in text
-    assert "If broker id 1 failed, nobody could take over" in text and "promote --unclean" in text
+    assert "If broker id 1 failed, no other broker could take over" in text and "promote --unclean" in text
     assert "Messages are refused now: in-sync replicas not enough" in text
     assert "That ends when one more of them is in sync: 2." in text
 

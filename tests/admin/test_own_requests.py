@@ -17,7 +17,7 @@ from gantrymq_admin.asking import read
 from gantrymq_admin.explanations import GroupExplanation, explain_group, explained_settings
 from gantrymq_admin.figures import plugin_figures
 from gantrymq_admin.pending import pending_messages, pending_page
-from gantrymq_admin.summaries import connection_summaries, group_column, group_summaries, topic_column, topic_summaries
+from gantrymq_admin.summaries import ConnectionSummaries, GroupSummaries, TopicSummaries, summary_column, summary_page
 from gantrymq_admin.transactions import list_transactions, resume_check, show_transaction
 
 for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memory"):
@@ -27,9 +27,9 @@ topic_rows = pytest.importorskip("gantrymq_diagnosis.topic_rows")
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01HALF\x02"
 CALLS = {
-    "groups": group_summaries,
-    "connections": connection_summaries,
-    "topics": topic_summaries,
+    "groups": lambda admin, at: summary_page(admin, at, GroupSummaries),
+    "connections": lambda admin, at: summary_page(admin, at, ConnectionSummaries),
+    "topics": lambda admin, at: summary_page(admin, at, TopicSummaries),
     "explain": lambda admin, at: explain_group(admin, at, "CG"),
     "figures": plugin_figures,
     "settings": explained_settings,
@@ -142,7 +142,7 @@ def test_a_row_says_whether_its_lag_is_known(more, behind):
     numbers = dict.fromkeys(("members", "behind", "retry_behind", "retry_waiting", "dead_letters", "consumed_per_s"), 0)
     row = {"group": "G", "system": False, "consume_enable": True, "model": None, "late_ms": None, **numbers, **more}
     page = {"broker": "a", "computed_ms": 1, "age_ms": 0, "total": 1, "retry_waiting_more": False, "groups": [row]}
-    assert asyncio.run(group_summaries(Answering(page), "10.0.0.1:1")).groups[0].behind == behind
+    assert asyncio.run(summary_page(Answering(page), "10.0.0.1:1", GroupSummaries)).groups[0].behind == behind
 
 
 def test_groups_and_topics_come_sorted_and_by_page(run):
@@ -154,18 +154,18 @@ def test_groups_and_topics_come_sorted_and_by_page(run):
             cluster.broker.offsets.commit(group, Queue(topic, 0), 0)
         for topic in ("T", "Many", "Many"):
             await cluster.put(topic, b"x")
-        first = await group_summaries(admin, at, most=2)
+        first = await summary_page(admin, at, GroupSummaries, most=2)
         assert [(each.group, each.behind, each.model) for each in first.groups] == [("B", 2, None), ("C", 2, None)]
         assert (first.broker, first.total) == ("broker-a", 3)
-        (last,) = (await group_summaries(admin, at, start=2, most=2)).groups
+        (last,) = (await summary_page(admin, at, GroupSummaries, start=2, most=2)).groups
         assert (last.group, last.behind, last.late_ms is not None) == ("A", 1, True)
-        late = await group_summaries(admin, at, order="late", contains="a")
+        late = await summary_page(admin, at, GroupSummaries, order="late", contains="a")
         assert [each.group for each in late.groups] == ["A"]
-        assert len((await group_summaries(admin, at, system=True, most=200)).groups) > 3
-        topics = await topic_summaries(admin, at, order="kept")
+        assert len((await summary_page(admin, at, GroupSummaries, system=True, most=200)).groups) > 3
+        topics = await summary_page(admin, at, TopicSummaries, order="kept")
         assert [(each.topic, each.kept, each.groups) for each in topics.topics] == [("Many", 2, 2), ("T", 1, 1)]
         with pytest.raises(BrokerRefused, match="a page has 1 to 200 rows"):
-            await topic_summaries(admin, at, most=201)
+            await summary_page(admin, at, TopicSummaries, most=201)
 
     run(work)
 
@@ -181,12 +181,12 @@ def test_a_column_is_read_to_its_end(run, monkeypatch):
             cluster.broker.offsets.commit(f"G{number}", Queue(f"T{number}", 0), 0)
             for _ in range(number):
                 await cluster.put(f"T{number}", b"x")
-        found = await topic_column(admin, at, "kept")
+        found = await summary_column(admin, at, TopicSummaries, "kept")
         assert [found.values[f"T{number}"] for number in range(3)] == [0, 1, 2]
         assert len(found.values) > 5 and found.age_ms >= 0
-        behind = (await group_column(admin, at, "behind")).values
+        behind = (await summary_column(admin, at, GroupSummaries, "behind")).values
         assert [behind[f"G{number}"] for number in range(3)] == [0, 1, 2]
-        page = await group_summaries(admin, at, names=["G2", "G1"])
+        page = await summary_page(admin, at, GroupSummaries, names=["G2", "G1"])
         assert [each.group for each in page.groups] == ["G2", "G1"]
 
     run(work)
@@ -195,7 +195,7 @@ def test_a_column_is_read_to_its_end(run, monkeypatch):
 def test_connections_tell_who_is_there(run):
     async def work(admin, cluster):
         await join(admin, cluster)
-        found = await connection_summaries(admin, cluster.broker_address)
+        found = await summary_page(admin, cluster.broker_address, ConnectionSummaries)
         (only,) = found.connections
         assert (only.client_id, only.consumers, only.producers, only.more_groups) == ("c1", ("CG",), (), 0)
         assert (only.listener, only.encrypted, only.certificate, only.user) == ("default", False, "", "")

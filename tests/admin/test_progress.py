@@ -2,14 +2,15 @@
 
 import json
 
+import attrs
 import pytest
 
 from gantrymq.client import Client
-from gantrymq.client.admin import GroupClients
+from gantrymq.client.admin import GroupClient, GroupClients
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq_admin.progress import ages_of, lag_sum, oldest_age, progress_of
+from gantrymq_admin.progress import GroupQueue, ages_of, lag_sum, members_of, oldest_age, progress_of, totals_of
 
 GONE_MS = 1795892985001  # RocketMQ's delay of a message whose store time cannot be read
 BOUNDS = {"T": (16, 20), "New": (0, 3), "%RETRY%G": (0, 2)}
@@ -85,9 +86,24 @@ def test_the_lag_of_members_that_broadcast_is_not_known(asked):
 
 
 def test_sums_and_ages_are_not_known_if_one_is_not():
-    class Known:
-        def __init__(self, lag):
-            self.lag = lag
-
-    assert [lag_sum(map(Known, lags)) for lags in ([], [1, 2], [1, None])] == [0, 3, None]
+    assert [lag_sum(lags) for lags in ([], [1, 2], [1, None])] == [0, 3, None]
     assert [oldest_age(ages) for ages in ([], [1, 7], [1, None])] == [0, 7, None]
+
+
+def test_totals_say_whether_all_deleted_messages_are_known():
+    def queue(behind, late_ms, deleted):
+        return GroupQueue("T", "a", 0, 20, 5, behind, 5, 0, late_ms, deleted)
+
+    known = totals_of([queue(4, 7, 11), queue(0, 0, None)])
+    assert (known.behind, known.late_ms, known.deleted, known.deleted_known) == (4, 7, 11, True)
+    unknown = totals_of([queue(4, 7, 11), queue(2, None, None), queue(None, None, 1)])
+    assert (unknown.behind, unknown.late_ms, unknown.deleted, unknown.deleted_known) == (None, None, 12, False)
+
+
+def test_members_of_several_brokers_have_the_subscriptions_of_all():
+    client = GroupClient("c1", "10.0.0.9:1", "JAVA", 479)
+    one, other = attrs.evolve(members("CLUSTERING", "T", "A"), clients=(client,)), members("CLUSTERING", "B", "T")
+    found = members_of({"a": one, "b": other, "c": None})
+    assert [each.topic for each in found.subscriptions] == ["A", "B", "T"]
+    assert (found.clients, found.message_model) == ((("a", client),), "CLUSTERING")
+    assert (members_of({"a": None}).clients, members_of({}).consume_type) == ((), "")

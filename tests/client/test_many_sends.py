@@ -27,7 +27,7 @@ async def until_stored(admin, address, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [30_000, pytest.param(300_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [10_000, pytest.param(300_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["send", "send_async", "gathered"])
 def test_all_of_many_sends_begun_together_are_stored(servers, kind, count):
     async def work():

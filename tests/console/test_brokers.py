@@ -279,8 +279,8 @@ def test_master_and_slaves_are_shown_if_there_are_slaves(visitor, name, monkeypa
             Copy(role="slave", id=2, address="a:2", end=None, following=False, problem="its log is <longer>"),
         ]
 
-    async def slave_named(visit, broker_id):
-        return attrs.evolve((await visit.cluster.brokers())[0], broker_id=1, address="localhost:1")
+    async def slave_named(context, broker_id):
+        return attrs.evolve((await context.cluster.brokers())[0], broker_id=1, address="localhost:1")
 
     monkeypatch.setattr(copies_data, "ask_copies", asked)
     visitor.cluster.forget()

@@ -6,7 +6,7 @@ import pytest
 from console_members import commit, join, produce
 from console_visitor import Visitor
 
-from gantrymq_console.data.clients import version_name
+from gantrymq_admin.summaries import version_name
 
 
 def test_producers_and_consumers_are_listed_by_their_id(visitor):

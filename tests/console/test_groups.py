@@ -13,9 +13,9 @@ from polling import wait_until
 from gantrymq.client.admin import RequestNotServed, RunningInfo
 from gantrymq.model.group import GroupConfig
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import group, groups, members
+from gantrymq_console.data import group, members, table
 from gantrymq_console.web.render import runnable
-from gantrymq_console.web.texts import LANGUAGES
+from gantrymq_console.web.texts import LANGUAGES, texts_of
 
 pytest.importorskip("gantrymq_diagnosis")
 
@@ -59,8 +59,8 @@ def test_the_lag_of_a_group_that_may_broadcast_is_unknown_while_it_is_offline(vi
 
     visitor.running.run(create())
     if not served:
-        monkeypatch.setattr(groups, "group_summaries", refuse)
-        monkeypatch.setattr(groups, "group_column", refuse)
+        monkeypatch.setattr(table, "summary_page", refuse)
+        monkeypatch.setattr(table, "summary_column", refuse)
     rows = {each["name"]: each for each in visitor.api("/groups")["data"]["groups"]}
     assert [(rows[name]["lag"], rows[name]["late_ms"]) for name in ("May", "Not")] == [(None, None), ("0", 0)]
     assert visitor.api("/groups/May")["data"]["head"]["lag"] is None
@@ -71,6 +71,9 @@ def test_the_page_of_a_group_that_pops_says_what_its_lag_leaves_out(late):
     join(late, "Late", "c1", "Orders", consumeType="CONSUME_POP")
     page = late.get("/groups/Late").text
     assert "The group pops" in page and "not acknowledged yet are not counted as behind" in page
+    queues = late.get("/groups/Late/queues").text
+    assert " pop pop " in queues and " nobody none " not in queues  # owner and last pull
+    assert "no queue yet" not in late.get("/groups/Late/members").text
 
 
 def test_the_list_shows_a_reset_and_a_deletion_at_once(late):
@@ -113,6 +116,11 @@ def test_a_reason_is_one_sentence_in_the_readers_language(gantrymq_broker):
 )
 def test_commands_of_brokers_name_the_name_servers_of_the_console(sentence, shown):
     assert runnable(sentence, "a:1;b:1") == shown
+
+
+def test_names_in_commands_of_reasons_are_quoted_for_a_shell():
+    said = texts_of("en")("reasons.topic-missing", topic="a|<b>")
+    assert said.startswith("topic a|&lt;b&gt; does") and said.endswith("topic create -t &#39;a|&lt;b&gt;&#39;")
 
 
 def test_a_command_in_a_reason_runs_as_it_is_shown(late):

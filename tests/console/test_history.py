@@ -11,7 +11,7 @@ from gantrymq.client import Client, GroupConfig, Message
 from gantrymq.client.admin import Counter, CounterWindow, OffsetTarget, RequestNotServed
 from gantrymq.errors import CallTimeout
 from gantrymq_admin.asking import Asking
-from gantrymq_console.data import topics as topics_data
+from gantrymq_console.data import table
 from gantrymq_console.data.history import EVERY_S, KEPT, KINDS, SERIES_BYTES, Series
 from gantrymq_console.web.render import sparkline
 
@@ -167,13 +167,13 @@ def test_a_broker_without_summaries_is_asked_for_watched_topics_only(visitor, mo
         window = CounterWindow(60.0, 4.0, 1.0)
         return Counter(window, window, window)
 
-    async def not_served(_admin, address, **_):
+    async def not_served(_admin, address, *_, **__):
         raise RequestNotServed(3, "65025", address)
 
     visitor.get("/")
     monkeypatch.setattr(visitor.cluster.admin, "counter", counter)
-    monkeypatch.setattr(topics_data, "topic_summaries", not_served)
-    monkeypatch.setattr(topics_data, "topic_column", not_served)
+    monkeypatch.setattr(table, "summary_page", not_served)
+    monkeypatch.setattr(table, "summary_column", not_served)
     history._watched["topic", "T"] = None
     found_in, found_out = topic_samples(visitor, monkeypatch, None)
     assert found_in[-1] == 4.0 and set(asked) == {"T"}

@@ -247,13 +247,13 @@ def test_forms_of_bodies():
     [("en", "Could not be asked: committed offsets, dead letters."), ("zh", "无法查询：已提交位点, 死信。")],
 )
 def test_facts_that_are_missing_are_named_in_the_readers_language(language, sentence):
-    visit = SimpleNamespace(texts=texts_of(language))
-    assert visit.texts("evidence.unknown", **shown_values(visit, {"facts": "committed dead-letters"})) == sentence
+    context = SimpleNamespace(texts=texts_of(language))
+    assert context.texts("evidence.unknown", **shown_values(context, {"facts": "committed dead-letters"})) == sentence
 
 
 @pytest.mark.parametrize(("language", "time"), [("en", "an unknown time"), ("zh", "未知时间")])
 def test_unknown_times_of_evidence_are_called_so(language, time):
-    visit = SimpleNamespace(texts=texts_of(language))
+    context = SimpleNamespace(texts=texts_of(language))
     values = {"client": "<c>", "time_at": None, "took_ms": None, "failures": 1234}
-    text = visit.texts("evidence.consumed", **shown_values(visit, values))
+    text = context.texts("evidence.consumed", **shown_values(context, values))
     assert text.count(time) == 2 and "1234" in text and "&lt;c&gt;" in text

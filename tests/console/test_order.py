@@ -9,7 +9,7 @@ from gantrymq.errors import CallTimeout
 from gantrymq.model.group import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.summaries import Column, GroupSummaries, GroupSummary, TopicSummaries, TopicSummary
-from gantrymq_console.data import groups, table, topics
+from gantrymq_console.data import groups, table
 
 LAGS = {"1:1": {"X": 5, "Y": 4, "Z": 3}, "2:2": {"Y": 2, "Z": 4, "V": 1}}
 """Lag of groups, and messages of topics, at two brokers: Z is first in neither's order by itself but in the sum."""
@@ -39,33 +39,32 @@ class Brokers:
         async def known_groups(address):
             return {name: GroupConfig(name) for name in LAGS[address]}
 
-        async def column(_admin, address, word):
+        async def column(_admin, address, _kind, word):
             self.note(address, word)
             rows = LAGS[address]
             values = {"late": AGES[address], "type": {"Z": "FIFO"}}.get(word)
             return Column({name: rows[name] if values is None else values.get(name, "") for name in rows}, 1000)
 
-        async def group_rows(_admin, address, *, names, **_more):
+        async def page(_admin, address, kind, *, names, **_more):
             self.note(address, names)
             rows = [each for each in sorted(names) if each in LAGS[address]]
+            return (group_rows if kind is GroupSummaries else topic_rows)(address, rows)
+
+        def group_rows(address, rows):
             made = (
                 GroupSummary(n, False, True, 1, None, LAGS[address][n], AGES[address][n], 0, 0, 0, 1.0) for n in rows
             )
             return GroupSummaries("", 0, 1000, len(rows), False, tuple(made))
 
-        async def topic_rows(_admin, address, *, names, **_more):
-            self.note(address, names)
-            rows = [each for each in sorted(names) if each in LAGS[address]]
+        def topic_rows(address, rows):
             made = (TopicSummary(n, "", "", 6, 1, 1, 0, 0, LAGS[address][n], 1.0, 1.0, 1, 7) for n in rows)
             return TopicSummaries("", 0, 1000, len(rows), tuple(made))
 
         monkeypatch.setattr(cluster, "masters", masters)
         monkeypatch.setattr(cluster.admin, "topics", known_topics)
         monkeypatch.setattr(cluster.admin, "groups", known_groups)
-        monkeypatch.setattr(groups, "group_column", column)
-        monkeypatch.setattr(groups, "group_summaries", group_rows)
-        monkeypatch.setattr(topics, "topic_column", column)
-        monkeypatch.setattr(topics, "topic_summaries", topic_rows)
+        monkeypatch.setattr(table, "summary_column", column)
+        monkeypatch.setattr(table, "summary_page", page)
         monkeypatch.setattr(table, "FEW", 0)
 
     def note(self, address, what):
@@ -160,7 +159,7 @@ def test_groups_of_a_topic_at_two_brokers_are_a_least_number(visitor, brokers):
 def test_a_silent_broker_without_summaries_does_not_use_up_the_time_of_the_others(visitor, brokers, monkeypatch):
     monkeypatch.setattr(groups, "FEW", 100)
     brokers.fails["2:2"] = RequestNotServed(65023, "no", "2:2")
-    clock, known, rows = visitor.cluster.world.clock, visitor.cluster.admin.groups, groups.group_summaries
+    clock, known, rows = visitor.cluster.world.clock, visitor.cluster.admin.groups, table.summary_page
     frozen = []
 
     async def silent(address, *_more):
@@ -171,9 +170,9 @@ def test_a_silent_broker_without_summaries_does_not_use_up_the_time_of_the_other
     async def ask(_cluster, address, _name):
         await silent(address)
 
-    async def slow(admin, address, **options):
+    async def slow(admin, address, kind, **options):
         await clock.sleep(0.3)
-        return await rows(admin, address, **options)
+        return await rows(admin, address, kind, **options)
 
     async def look():
         asking = Asking(clock, 1.0)
@@ -182,7 +181,7 @@ def test_a_silent_broker_without_summaries_does_not_use_up_the_time_of_the_other
 
     monkeypatch.setattr(visitor.cluster.admin, "groups", silent)
     monkeypatch.setattr(groups, "_ask", ask)
-    monkeypatch.setattr(groups, "group_summaries", slow)
+    monkeypatch.setattr(table, "summary_page", slow)
     visitor.running.run(look())  # b serves no summaries
     visitor.cluster.forget()
     visitor.cluster.kept["groups"].forget()

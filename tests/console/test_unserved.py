@@ -9,7 +9,7 @@ from polling import wait_until
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import BrokerRefused
 from gantrymq.remoting.codes import ResponseCode
-from gantrymq_console.data import clients, group, groups, table, topics
+from gantrymq_console.data import clients, group, groups, table
 
 
 @pytest.fixture
@@ -19,10 +19,9 @@ def plain(visitor, monkeypatch):
     async def refuse(admin, address, *_args, **_more):
         raise RequestNotServed(65000, address, "")
 
-    for name in ("summaries", "column"):
-        monkeypatch.setattr(groups, f"group_{name}", refuse)
-        monkeypatch.setattr(topics, f"topic_{name}", refuse)
-    monkeypatch.setattr(clients, "connection_summaries", refuse)
+    for name in ("page", "column"):
+        monkeypatch.setattr(table, f"summary_{name}", refuse)
+    monkeypatch.setattr(clients, "summary_page", refuse)
     monkeypatch.setattr(group, "explain_group", refuse)
     visitor.running.create_topic("Orders", 1)
     for number in range(3):

@@ -16,6 +16,7 @@ from gantrymq.errors import BrokerRefused, CallTimeout, GantryError
 
 REFUSAL = BrokerRefused(14, "the store is full", "127.0.0.1:10911")
 ARGUMENTS = {
+    "AccessRefused": (16, "no permission"),
     "AccessDenied": ("no permission", "127.0.0.1:10911"),
     "BrokerRefused": (14, "the store is full", "127.0.0.1:10911"),
     "FilterRefused": (23, "the expression ends too early", "127.0.0.1:10911"),
@@ -29,7 +30,6 @@ ARGUMENTS = {
     "SendNotConnected": ("Orders", ["broker-a"], None, 3.0),
     "SendTimedOut": ("Orders", ["broker-a", "broker-b"], CallTimeout("no answer"), 3.0),
     "ServerFault": (),
-    "Unconfirmed": ("1 of 2 replicas", 11),
 }
 ABSTRACT = {"RequestRefusedAsUnknown"}
 

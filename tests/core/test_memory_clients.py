@@ -9,11 +9,12 @@ import pytest
 from memory_client import MemoryClient
 
 from gantrymq import loose_json
-from gantrymq.errors import ConnectionLost, RequestRefused
+from gantrymq.errors import ConnectionLost, IllegalOperation, PoppedMessageGone, ReceiptIllegal, RequestRefused
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import (
     EndTransaction,
     Outcome,
+    PopAck,
     PopRequest,
     PullRequest,
     RecallRequest,
@@ -22,6 +23,7 @@ from gantrymq.interfaces import (
 )
 from gantrymq.model.pushes import ClientAnswer
 from gantrymq.model.queue import Queue
+from gantrymq.model.receipt import read_receipt
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
@@ -42,6 +44,11 @@ def bodies(answer):
 
 def text(**own):
     return "".join(f"{name}\x01{value}\x02" for name, value in own.items())
+
+
+def ack_of(answer):
+    (receipt,) = answer.receipts()
+    return PopAck.of("CG", "T", receipt)
 
 
 def pull(group, queue_offset, **more):
@@ -108,7 +115,9 @@ def test_a_transactional_producer_is_asked_and_decides(decision):
         check = producer.heard("check_transaction")[0]
         (record,) = iter_records(check.record)
         assert (record.topic, bytes(record.body), check.transaction_id) == ("T", b"half", "id1")
-        end = EndTransaction("PG", check.half_queue_offset, check.half_log_offset, decision, True, "id1", "id1")
+        assert (check.topic, check.producer_group, check.half_topic) == ("T", "PG", "RMQ_SYS_TRANS_HALF_TOPIC")
+        places = check.half_queue_offset, check.half_log_offset
+        end = EndTransaction(check.producer_group, *places, decision, True, check.transaction_id, check.transaction_id)
         outcome = await broker.messages.end_transaction(end)
         assert outcome is (Outcome.COMMITTED if decision == COMMIT else Outcome.ROLLED_BACK)
         assert broker.store.bounds(Queue("T", 0)).max_offset == (decision == COMMIT)
@@ -131,26 +140,86 @@ def test_a_popping_consumer_acknowledges_hides_and_gives_up():
             await broker.messages.send(SendRequest("PG", "T", body))
         first = await waiting
         assert (bodies(first), first.code) == ([b"1"], 0)
-        (message,) = first.acks("CG")
+        message = ack_of(first)
         await pop.ack(message)
         second = await pop.receive(wanted, client)
-        (message,) = second.acks("CG")
+        message = ack_of(second)
         changed = await pop.change_invisible_time(message, 2000)
         third = await pop.receive(wanted, client)
         assert bodies(third) == [b"3"]
-        (message,) = third.acks("CG")
+        message = ack_of(third)
         (record,) = iter_records(third.buffers[0])
         await pop.forward_to_dead_letters(message, record.log_offset)
         assert broker.store.bounds(Queue("%DLQ%CG", 0)).max_offset == 1
         again = await pop.receive(wanted, client)
         assert (bodies(again), changed.invisible_ms) == ([b"2"], 2000)
-        (message,) = again.acks("CG")
+        message = ack_of(again)
         assert message.topic.startswith("%RETRY%")
         await pop.ack(message)
         nothing = await pop.receive(wanted, client)
-        assert (nothing.code, bodies(nothing), list(nothing.acks("CG"))) == (210, [], [])
-        with pytest.raises(RequestRefused, match="outside queue T/0"):
+        assert (nothing.code, bodies(nothing), list(nothing.messages())) == (210, [], [])
+        with pytest.raises(PoppedMessageGone, match="outside queue T/0"):
             await pop.ack(message._replace(topic="T", queue_offset=99))
+        for handle in ("x", message.receipt_handle.replace("broker-a", "other"), "9" * 1_000_000):
+            with pytest.raises(ReceiptIllegal, match="the receipt handle '"):
+                await pop.ack(message._replace(receipt_handle=handle))
+
+    simulate_cluster(main)
+
+
+def test_a_popped_message_has_a_handle_of_nine_parts_that_the_broker_takes_back():
+    async def main(cluster):
+        broker, clock = cluster.broker, cluster.world.clock
+        await cluster.create_topic("T", 1)
+        client, pop = MemoryClient(broker, "popper"), broker.service("pop")
+        sent = [await broker.messages.send(SendRequest("PG", "T", body)) for body in (b"1", b"2")]
+        popped = list((await pop.receive(PopRequest("CG", "T", invisible_ms=10_000), client)).messages())
+        assert [bytes(each.record.body) for each in popped] == [b"1", b"2"]
+        log_offsets = [each.results[0].log_offset for each in sent]
+        assert [str(each.receipt).split(" ")[7:] for each in popped] == [
+            [str(number), str(at)] for number, at in enumerate(log_offsets)
+        ]
+        first, second = (PopAck.of("CG", "T", read_receipt(str(each.receipt))) for each in popped)
+        assert not popped[0].receipt.is_expired(clock.now_ms())
+        await pop.ack(first)
+        changed = popped[1].receipt.changed(*await pop.change_invisible_time(second, 1000))
+        assert (changed.start_offset, changed.queue_offset, changed.invisible_ms) == (1, 1, 1000)
+        await clock.sleep(3)
+        assert changed.is_expired(clock.now_ms())
+        (again,) = (await pop.receive(PopRequest("CG", "T", wait_ms=5000), client)).messages()
+        assert (bytes(again.record.body), again.receipt.kind, again.deliveries) == (b"2", "1", 1)
+        await pop.ack(PopAck.of("CG", "T", again.receipt))
+
+    simulate_cluster(main)
+
+
+def test_an_ordered_pop_counts_deliveries_and_its_attempt_can_be_repeated():
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        client, pop = MemoryClient(broker, "popper"), broker.service("pop")
+        for body in (b"1", b"2"):
+            await broker.messages.send(SendRequest("PG", "T", body))
+        wanted = PopRequest("CG", "T", 0, invisible_ms=10_000, order=True, attempt_id="first")
+
+        async def popped(request):
+            answer = await pop.receive(request, client)
+            return [(bytes(each.record.body), each.deliveries) for each in answer.messages()]
+
+        assert await popped(wanted) == [(b"1", 0), (b"2", 0)]
+        assert await popped(wanted) == [(b"1", 0), (b"2", 0)]
+        other = wanted._replace(attempt_id="second")
+        assert await popped(other) == []
+        answer = await pop.receive(other._replace(wait_ms=15_000), client)
+        assert [each.deliveries for each in answer.messages()] == [1, 1]
+        first, second = answer.receipts()
+        later = first.changed(*await pop.change_invisible_time(PopAck.of("CG", "T", first), 2000))
+        assert (later.start_offset, later.revive_queue) == (first.start_offset, first.revive_queue)
+        await pop.ack(PopAck.of("CG", "T", second))
+        with pytest.raises(ReceiptIllegal, match="was not delivered by the last pop"):
+            await pop.ack(PopAck.of("CG", "T", second._replace(queue_offset=2)))
+        await pop.ack(PopAck.of("CG", "T", later))
+        assert broker.offsets.committed("CG", Queue("T", 0)) == 2
 
     simulate_cluster(main)
 
@@ -190,7 +259,7 @@ def test_a_timed_message_is_recalled():
         assert (answer.message_id, answer.unconfirmed) == ("id1", None)
         await cluster.world.clock.sleep(60)
         assert broker.store.bounds(Queue("T", 0)).max_offset == 0
-        with pytest.raises(RequestRefused) as refused:
+        with pytest.raises(IllegalOperation) as refused:
             await broker.messages.recall(recall._replace(handle="x"))
         assert refused.value.response_code == 604
 

@@ -11,6 +11,7 @@ from gantrymq.formats.record import iter_records
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import (
     MessageStore,
+    PopAck,
     PopRequest,
     PullRequest,
     SendBackRequest,
@@ -76,7 +77,8 @@ def test_sends_pulls_offsets_retries_delays_and_pops():
         await cluster.world.clock.sleep(5)
         assert broker.store.bounds(T0).max_offset == 2
         popped = await broker.service("pop").receive(PopRequest("POP", "T", max_count=1, invisible_ms=10_000), client)
-        await broker.service("pop").ack(next(iter(popped.acks("POP"))))
+        (receipt,) = popped.receipts()
+        await broker.service("pop").ack(PopAck.of("POP", "T", receipt))
         with pytest.raises(RequestNotSupported, match="does not support queries by key"):
             broker.messages.query("T", "k", 0, 1 << 62)
         with pytest.raises(RequestNotSupported, match="does not support offsets by time"):

@@ -2,7 +2,7 @@
 
 The page cache survives, as after a kill: every acknowledged message exists once, at its position, and so does
 everything that a consumer has seen; queues rebuilt from the log equal the existing ones. The default run takes every
-50th call, ``-m long`` every one, both from an empty store and from one of a Java broker.
+100th call, ``-m long`` every one, both from an empty store and from one of a Java broker.
 
     GANTRYMQ_CRASH_CALL=361 python -m pytest tests/crash/test_every_call.py -k some -s     one call, with its trace
     GANTRYMQ_CRASH_CALL=1-300 python -m pytest tests/crash/test_every_call.py -m long -s   a part of all
@@ -20,7 +20,7 @@ from crash_rig.tally import Tally
 
 from gantrymq_storage_faults import FaultPlan
 
-STEP = 50
+STEP = 100
 LAST = 100_000  # far after the last call of any run
 
 

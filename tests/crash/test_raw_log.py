@@ -148,7 +148,7 @@ def test_a_copy_survives_power_cuts(part):
     assert crash_at > 250
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_a_copy_survives_a_power_cut_at_every_call(seed):
     crash_at = 1

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.with_name("election"), HERE.with_name("interop")):  # for etcd_servers, and its harness
+for folder in (HERE, HERE.with_name("interop")):  # for its harness
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

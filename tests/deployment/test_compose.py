@@ -33,8 +33,8 @@ def published(service):
 
 
 def listens(settings):
-    """The ports of a server's listeners."""
-    return {int(port) for port in re.findall(r"://[^,]*:(\d+)", settings["listeners"])}
+    """The ports of a server's listeners by name."""
+    return {name: int(port) for name, port in re.findall(r"([\w-]+)=\w+://[^,]*:(\d+)", settings["listeners"])}
 
 
 def test_there_are_two_name_servers_two_masters_with_a_slave_each_and_a_console():
@@ -50,17 +50,25 @@ def test_a_broker_has_known_settings_and_is_reached_from_outside_where_it_says(n
     assert all(isinstance(value, str) for value in given.values())
     settings = check_settings("broker", given, tmp_path)
     assert (settings["brokerIP1"], settings["namesrvAddr"]) == (name, NAMESRV)
-    ((host, own),) = published(BROKERS[name]).items()
-    assert {own} == listens(given)
-    assert given["advertisedAddresses"] == f"outside=127.0.0.1:{host}"
-    assert (int(given.get("brokerId", 0)) > 0) == (given["brokerRole"] == "SLAVE")
+    ports = {own: host for host, own in published(BROKERS[name]).items()}
+    outside = {each: port for each, port in listens(given).items() if each.endswith("outside")}
+    assert set(outside.values()) == set(ports)
+    assert given["advertisedAddresses"] == ",".join(f"{each}=127.0.0.1:{ports[own]}" for each, own in outside.items())
+    is_slave = given["brokerRole"] == "SLAVE"
+    assert (int(given.get("brokerId", 0)) > 0) == is_slave
+    assert ("sdk" in listens(given)) != is_slave, "slaves serve no gRPC clients"
+
+
+def test_a_file_of_the_operator_gives_brokers_access_control():
+    assert all(each["env_file"] == ["/dev/null"] for each in BROKERS.values())
+    assert "${GANTRYMQ_ACCESS:-/dev/null}" in COMPOSE.read_text()
 
 
 @pytest.mark.parametrize("name", NAME_SERVERS)
 def test_a_name_server_has_known_settings_and_publishes_its_outer_listener(name, tmp_path):
     given = NAME_SERVERS[name]["environment"]
     check_settings("nameserver", given, tmp_path)
-    assert set(published(NAME_SERVERS[name]).values()) == listens(given)
+    assert set(published(NAME_SERVERS[name]).values()) == set(listens(given).values())
     assert f"{name}:9876" in NAMESRV.split(";")
 
 

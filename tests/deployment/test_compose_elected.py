@@ -31,10 +31,11 @@ def test_a_broker_has_known_settings_and_is_reached_from_outside_where_it_says(n
     assert all(isinstance(value, str) for value in given.values())
     settings = check_settings("broker", given, tmp_path)
     assert (settings["brokerIP1"], settings["enableControllerMode"]) == (name, True)
-    (published,) = SERVICES[name]["ports"]
-    host, own = published.split(":")[-2:]
-    assert given["listeners"].endswith(f":{own}")
-    assert given["advertisedAddresses"] == f"outside=127.0.0.1:{host}"
+    ports = {own: host for _, host, own in (each.split(":") for each in SERVICES[name]["ports"])}
+    listeners = re.findall(r"([\w-]+)=\w+://[^,]*:(\d+)", given["listeners"])
+    outside = {each: own for each, own in listeners if each.endswith("outside")}
+    assert set(outside.values()) == set(ports)
+    assert given["advertisedAddresses"] == ",".join(f"{each}=127.0.0.1:{ports[own]}" for each, own in outside.items())
     check_command(SERVICES[name]["command"])
 
 

@@ -75,6 +75,15 @@ def test_brokers_are_masters_with_slaves_and_have_known_settings(tmp_path):
         assert given["namesrvAddr"].split(";") == [f"orders-namesrv-{i}.orders-namesrv:9876" for i in range(2)]
 
 
+def test_a_secret_gives_brokers_access_control():
+    sources = {pair["name"]: pair for pair in container(brokers(render("access.secret=users"))[0])["env"]}
+    assert sources["authenticationEnabled"]["value"] == sources["authorizationEnabled"]["value"] == "true"
+    assert sources["accessMode"]["value"] == "enforce"
+    for key in ("initAuthenticationUser", "innerClientAuthenticationCredentials"):
+        assert sources[key]["valueFrom"]["secretKeyRef"] == {"name": "users", "key": key}
+    assert "authenticationEnabled" not in settings(brokers(render())[0])
+
+
 def test_every_pod_is_selected_limited_probed_and_may_write_its_store_only():
     objects = render(*EVERYTHING)
     services = {each["metadata"]["name"]: each["spec"]["selector"].items() for each in of_kind(objects, "Service")}
@@ -101,7 +110,7 @@ def test_evictions_networks_and_scrapes_are_limited_to_what_is_there():
     assert [each["app.kubernetes.io/component"] for each in components] == ["broker", "namesrv"]
     (policy,) = of_kind(objects, "NetworkPolicy")
     open_ports = [{port["port"] for port in rule.get("ports", ())} for rule in policy["spec"]["ingress"]]
-    assert open_ports == [set(), {9876, 10911, 8088}, {5557}]
+    assert open_ports == [set(), {9876, 10911, 8081, 8088}, {5557}]
     (monitor,) = of_kind(objects, "ServiceMonitor")
     named = {port["name"] for each in of_kind(objects, "Service") for port in each["spec"]["ports"]}
     assert {each["port"] for each in monitor["spec"]["endpoints"]} <= named

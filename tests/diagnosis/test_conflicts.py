@@ -1,5 +1,6 @@
 """Possible conflicts between two members of a group."""
 
+import attrs
 import pytest
 
 from gantrymq.interfaces import ConsumerHeartbeat
@@ -13,8 +14,8 @@ def heard(group="CG", *, type="CONSUME_PASSIVELY", model="CLUSTERING", **wants):
     return ConsumerHeartbeat(group, type, model, "CONSUME_FROM_LAST_OFFSET", False, subscriptions)
 
 
-def says(client="a", port=1, **more):
-    return statement_of(client, f"10.0.0.1:{port}", heard(**more))
+def says(client="a", port=1, protocol="remoting", **more):
+    return statement_of(client, f"10.0.0.1:{port}", heard(**more), protocol=protocol)
 
 
 def kinds(new, known):
@@ -40,6 +41,16 @@ def test_each_disagreement_has_a_sentence_that_names_both(one, other, kind, word
     assert found.kind is kind
     assert word in found.reason.sentence
     assert all(name in found.reason.sentence for name in ("CG", "a (10.0.0.1:1)", "b (10.0.0.1:2)"))
+
+
+def test_members_whose_protocol_pops_conflict_with_members_that_pull():
+    push, simple = (says("a", protocol="grpc", type=each) for each in ("CONSUME_PASSIVELY", "CONSUME_ACTIVELY"))
+    assert conflicts_among("CG", [push, attrs.evolve(simple, client_id="c")]) == []
+    for popping in (push, simple):
+        assert kinds(popping, says("b", 2, type="CONSUME_POP")) == []
+        assert kinds(popping, says("b", 2)) == []  # its group may be set to POP
+        (found,) = conflicts_among("CG", [popping, says("b", 2, type="CONSUME_ACTIVELY")])
+        assert "a (10.0.0.1:1) uses POP and b (10.0.0.1:2) uses PULL" in found.reason.sentence
 
 
 def test_one_client_id_on_two_connections():

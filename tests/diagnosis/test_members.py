@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from long_responses import WrittenTogether
 
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.responses import MAX_AT_ONCE
 
 INFO = {"consumerGroup": "CG", "clientId": "c1", "jstackEnable": "false"}
 OFFSETS = {"topic": "T", "group": "CG"}
@@ -154,5 +156,22 @@ def test_members_are_asked_together_and_the_silent_are_left_out(beside):
         answer = await client_of("tool").ask(223, OFFSETS)
         assert body_of(answer)["consumerTable"] == {"c1": {}}
         assert 5 <= cluster.world.clock.monotonic() - begun < 6
+
+    beside(work)
+
+
+def test_a_few_long_responses_about_members_and_clients_are_written_at_once(beside, monkeypatch):
+    async def work(cluster, client_of):
+        member, tool = client_of("c1"), client_of("tool")
+        queues = [ObjectKey({"brokerName": "broker-a", "queueId": n, "topic": "T"}) for n in range(500)]
+        answering(member, {221: Command(0, body=dumps({"messageQueueTable": dict.fromkeys(queues, 7)}))})
+        await member.join(*(f"CG{n}" for n in range(200)), "CG")
+        written = WrittenTogether(monkeypatch, cluster.world.clock)
+        asked = [tool.ask(223, OFFSETS) for _ in range(2 * MAX_AT_ONCE)]
+        asked += [tool.ask(300, {"topic": "T"}) for _ in range(2 * MAX_AT_ONCE)]
+        answers = await asyncio.gather(*asked)
+        assert len(body_of(answers[0])["consumerTable"]["c1"]) == 500
+        assert len(body_of(answers[-1])["groupList"]) == 201
+        assert written.most == MAX_AT_ONCE
 
     beside(work)

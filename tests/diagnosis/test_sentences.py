@@ -1,4 +1,4 @@
-"""Each reason why no message arrives, from facts."""
+"""Each reason why no message arrives, from the state of a group."""
 
 import re
 import string
@@ -8,20 +8,22 @@ import pytest
 
 from gantrymq.model.texts import texts_in
 from gantrymq_diagnosis.conflicts import Conflict, Kind
-from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
+from gantrymq_diagnosis.group_state import GroupState, MemberState, PluginFinding, QueueState, TopicState
 from gantrymq_diagnosis.reasons import explain_group, explain_queue
 
-PUSH = MemberFacts("c1", "10.0.0.1:1", topics=frozenset({"T"}))
+PUSH = MemberState("c1", "10.0.0.1:1", topics=frozenset({"T"}))
 PULL = attrs.evolve(PUSH, consume_type="CONSUME_ACTIVELY")
 CASTING = attrs.evolve(PUSH, message_model="BROADCASTING")
-GROUP = GroupFacts("CG", (PUSH,))
-TOPIC = TopicFacts("T", read_queues=4)
-READ = QueueFacts(
+GROUP = GroupState("CG", (PUSH,))
+TOPIC = TopicState("T", read_queues=4)
+READ = QueueState(
     TOPIC, 0, max_offset=10, committed=4, begin=4, behind=6, next_pull=6, pulled_ms_ago=100, pulled_by="c1"
 )
 OUT = {"next_pull": 10, "oldest_ms_ago": 20_000}  # everything was handed out and is not committed
 END = {"committed": 10, "begin": 10, "behind": 0}
-TOLD = Told("custom-filters-suspended", "T", "filter X of group CG on topic T is suspended; ask: gantrymq plugins")
+FINDING = PluginFinding(
+    "custom-filters-suspended", "T", "filter X of group CG on topic T is suspended; ask: gantrymq plugins"
+)
 DIFFERENT = Conflict(Kind.SUBSCRIPTIONS, {}, "T")
 
 
@@ -30,6 +32,7 @@ BY_ITSELF = (
     "reading",
     "up-to-date",
     "popped",
+    "lite-unsubscribed",
     "lock-of-a-dead-client",
     "reset-pending",
     "owner-left",
@@ -80,8 +83,8 @@ def queue(**more):
             "lock-of-a-dead-client",
             "locked for ordered reading by c9",
         ),
-        (group(told=(TOLD,)), queue(next_pull=-1), "custom-filters-suspended", "filter X of group CG"),
-        (group(told=(TOLD._replace(topic="Other"),)), READ, "reading", "6 messages are before the group"),
+        (group(plugin_findings=(FINDING,)), queue(next_pull=-1), "custom-filters-suspended", "filter X of group CG"),
+        (group(plugin_findings=(FINDING._replace(topic="Other"),)), READ, "reading", "6 messages are before the group"),
         (GROUP, queue(reset=3), "reset-pending", "reset to 3"),
         (group(conflicts=(DIFFERENT,)), READ, "different-subscriptions", "the broker applies '*'"),
         (
@@ -92,6 +95,10 @@ def queue(**more):
         ),
         (GROUP, attrs.evolve(topic(popped=True), next_pull=-1), "popped", "6 messages are before it"),
         (GROUP, attrs.evolve(topic(popped=True), next_pull=-1, **END), "up-to-date", "pops and is at the end"),
+        (GROUP, attrs.evolve(topic(popped=True), reset=3), "reset-pending", "which the next pop receives"),
+        (GROUP, topic(popped=True, lite_subscribed=False), "lite-unsubscribed", "6 messages wait for the next subscr"),
+        (GROUP, attrs.evolve(topic(popped=True, lite_subscribed=False), **END), "up-to-date", "is at the end"),
+        (GROUP, topic(popped=True, lite_subscribed=True), "popped", "6 messages are before it"),
         (GROUP, queue(next_pull=-1), "not-owned", "broker's start (members online: 1)"),
         (group(members=(PULL,)), queue(next_pull=-1), "not-pulled", "never asked for this queue"),
         (GROUP, queue(pulled_by="c9", puller_online=False), "owner-left", "c9 pulled it last, 100 ms ago, and is gone"),
@@ -145,7 +152,7 @@ def words(of_group, *topics):
 
 
 def test_what_plugins_say_is_told_of_the_group_whatever_topic_it_is_about():
-    of_group = group(told=(TOLD, TOLD._replace(topic="%RETRY%CG"), TOLD._replace(topic="")))
+    of_group = group(plugin_findings=(FINDING, FINDING._replace(topic="%RETRY%CG"), FINDING._replace(topic="")))
     assert [each.word for each in explain_group(of_group, (TOPIC,), 0)] == ["custom-filters-suspended"] * 3
 
 
@@ -154,7 +161,7 @@ def test_a_group_that_is_well_has_nothing_said_of_it():
 
 
 def test_members_that_own_no_queue_are_named():
-    idle = [MemberFacts(f"c{number}", "x:1") for number in range(2, 10)]
+    idle = [MemberState(f"c{number}", "x:1") for number in range(2, 10)]
     (found,) = explain_group(group(members=(PUSH, *idle)), (TOPIC,), 0)
     assert found.word == "too-few-queues"
     assert "4 queues for 9 members" in found.sentence
@@ -238,12 +245,12 @@ MORE = (
     {"pulled_ms_ago": 99_000},
     {"checked": 1},
 )
-OF_TOPIC = ({"popped": True}, {"expression": "TagA"}, {"read_queues": 1})
-MEMBERS = ((), (PUSH,), (PUSH, MemberFacts("c2", "x:1")))
+OF_TOPIC = ({"popped": True}, {"popped": True, "lite_subscribed": False}, {"expression": "TagA"}, {"read_queues": 1})
+MEMBERS = ((), (PUSH,), (PUSH, MemberState("c2", "x:1")))
 
 
 def test_a_missing_topic_of_members_is_told_with_the_similar_name():
-    missing = TopicFacts("Ordres", exists=False, similar="Orders", read_queues=0)
+    missing = TopicState("Ordres", exists=False, similar="Orders", read_queues=0)
     (found,) = explain_group(GROUP, [missing], 0)
     assert found.word == "topic-missing"
     assert "members subscribe to topic Ordres, which this broker does not have (did you mean Orders?)" in found.sentence
@@ -267,6 +274,24 @@ def test_every_word_has_a_text_in_both_languages_with_the_same_fields():
     assert len(english) > 40 and {f"conflict-{kind.value}" for kind in Kind} < english.keys()
 
 
+def test_names_in_commands_are_quoted_for_a_shell():
+    light = "%LMQ%$P$a b"
+    (found,) = explain_group(GROUP, [TopicState(light, exists=False, read_queues=0)], 0)
+    assert f"members subscribe to topic {light}, which" in found.sentence
+    assert found.sentence.endswith("gantrymq topic create -t '%LMQ%$P$a b'")
+    assert explain_queue(GROUP, topic(topic="a|b", expression=None)).sentence.endswith("delete-offsets CG -t 'a|b'")
+
+
+def test_every_field_of_a_command_is_quoted_and_no_other():
+    for language in ("en", "zh"):
+        for text in texts_in("gantrymq_diagnosis", language).values():
+            for form in [text] if isinstance(text, str) else text.values():
+                for command in re.split(r"[;；，。()（）]", form):
+                    before, is_command, after = command.partition("gantrymq ")
+                    assert ":shell}" not in before, form
+                    assert not is_command or after.count("{") == after.count(":shell}"), form
+
+
 def test_a_reason_is_a_word_and_values_from_which_its_sentence_is_made():
     (found,) = explain_group(group(retry_waiting=3, retry_waiting_more=True, retry_due_ms=6000), (), 1000)
     assert found.as_json() == {
@@ -275,5 +300,5 @@ def test_a_reason_is_a_word_and_values_from_which_its_sentence_is_made():
         "values": {"count": 3, "due_ms": 5000},
         "sentence": "at least 3 messages wait for another try of the group, the next is due in 5 s",
     }
-    (told,) = explain_group(group(told=(Told("of-a-plugin", "", "filter X is off"),)), (), 0)
-    assert (told.word, told.sentence) == ("of-a-plugin", "filter X is off")
+    (finding,) = explain_group(group(plugin_findings=(PluginFinding("of-a-plugin", "", "filter X is off"),)), (), 0)
+    assert (finding.word, finding.sentence) == ("of-a-plugin", "filter X is off")

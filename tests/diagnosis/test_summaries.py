@@ -523,6 +523,8 @@ def test_connections_are_shown_with_client_and_groups(beside):
             "user": "",
             "producers": [],
             "consumers": ["CG", "Else"],
+            "refused": "",
+            "refused_groups": [],
             "more_groups": 0,
         }
         assert (len(many["consumers"]), many["more_groups"]) == (20, 10)

@@ -2,9 +2,12 @@
 
 import random
 
+import pytest
+
 from gantrymq.interfaces import ConsumerHeartbeat
 from gantrymq.model.subscription import Subscription
-from gantrymq_diagnosis.conflicts import Kind, conflicts_among, statement_of
+from gantrymq_diagnosis import watch
+from gantrymq_diagnosis.conflicts import Kind, conflicts_among, conflicts_between, statement_of
 from gantrymq_diagnosis.watch import HEARD_S, QUIET_S, Watch
 
 
@@ -25,7 +28,7 @@ class Group:
         says = self.watch.statement(who, client_id, f"h:{who}", what)
         if self.watch.heard(who, "CG", says, now_s):
             return []
-        news = self.watch.news("CG", self.watch.check(who, "CG", says, self.members, now_s), now_s)
+        news = self.watch.news("CG", self.watch.check(who, "CG", says, lambda: self.members, now_s), now_s)
         if join:
             self.watch.join(who, "CG", says, now_s)
             self.members.add(who)
@@ -109,6 +112,27 @@ def test_members_that_are_gone_are_forgotten():
     group.members.clear()  # it left, its connection stays
     assert group.beat(2, "b", heard("TagA"), 1) == []
     assert group.watch.says("CG", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("expressions", "most"), [(["*"], 0), (["*", "TagA"], 1), ([f"Tag{each}" for each in range(300)], 100)]
+)
+def test_a_new_member_is_compared_with_different_statements_only(monkeypatch, expressions, most):
+    group, compared = Group(), []
+    monkeypatch.setattr(watch, "conflicts_between", lambda *pair: compared.append(pair) or conflicts_between(*pair))
+    for who in range(600):
+        compared.clear()
+        group.beat(who, f"c{who}", heard(expressions[who % len(expressions)]), 0)
+        assert len(compared) <= most
+    assert group.standing() == ({Kind.SUBSCRIPTIONS} if most else set())
+
+
+def test_members_of_a_group_without_conflicts_are_not_listed_when_another_joins():
+    says = Watch()
+    for who in range(3):
+        statement = says.statement(who, f"c{who}", f"h:{who}", heard())
+        assert says.check(who, "CG", statement, pytest.fail, 0) == []
+        says.join(who, "CG", statement, 0)
 
 
 def test_nothing_is_kept_of_closed_connections():

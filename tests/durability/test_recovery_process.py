@@ -16,6 +16,7 @@ from durability_rig.load import TOPICS, Load, make_load_topics, read_everything
 from polling import wait_until
 
 from gantrymq.client import Client
+from gantrymq.errors import FormatError
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
@@ -106,11 +107,15 @@ class Setup:
         return path
 
     def records(self) -> list[RecordView]:
-        """Every record of the log."""
+        """Every record of the log, without a last one that a kill interrupted while it was copied into the file."""
         data = self.log.read_bytes()
         end, records = 0, []
-        while int.from_bytes(data[end : end + 4]):
-            (record,) = iter_records(data[end : end + int.from_bytes(data[end : end + 4])])
+        while size := int.from_bytes(data[end : end + 4]):
+            try:
+                (record,) = iter_records(data[end : end + size])
+            except FormatError:
+                assert not any(data[end + size :]), "a damaged record is not the last one"
+                break
             records.append(record)
             end += record.total_size
         return records
@@ -173,8 +178,7 @@ def test_a_start_after_a_kill_says_what_it_did_in_a_line_for_the_log_and_one_for
         assert "Traceback" not in broker.errors
 
 
-@pytest.mark.parametrize("last_bytes", [10, 20_000])
-@pytest.mark.parametrize("tear", ["zeroed", "garbage", "truncated"])
+@pytest.mark.parametrize(("tear", "last_bytes"), [("zeroed", 10), ("garbage", 20_000), ("truncated", 20_000)])
 def test_a_torn_tail_is_cut_and_kept_and_the_rest_is_intact(setup: Setup, tear: str, last_bytes: int) -> None:
     setup.killed(last_bytes)
     *_, last = setup.records()

@@ -96,7 +96,7 @@ class Sends:
             number += 1
 
 
-@pytest.mark.parametrize("engine", [controller, etcd])
+@pytest.mark.parametrize("engine", [controller, pytest.param(etcd, marks=pytest.mark.long)])
 def test_the_master_is_changed_by_commands(running, tmp_path, engine):
     cluster = Cluster(running, tmp_path, engine(running, tmp_path))
     one, two = cluster.two()
@@ -155,7 +155,7 @@ def test_a_person_elects_a_broker_that_lacks_messages(running, tmp_path, engine)
     assert "Broker id 1 (" in (said := cluster.sentences()) and "is not in the set: it does not follow: master" in said
 
 
-@pytest.mark.parametrize("engine", [controller, etcd])
+@pytest.mark.parametrize("engine", [pytest.param(controller, marks=pytest.mark.long), etcd])
 def test_a_replaced_broker_is_forgotten(running, tmp_path, engine):
     cluster = Cluster(running, tmp_path, engine(running, tmp_path))
     one, two = cluster.two()
@@ -215,11 +215,13 @@ def lose_data_and_recover(running, cluster, server, data):
     assert cluster.command("promote", "broker-a", "1", "--unclean")["epoch"] == 2
     assert request(one.broker_address, 10, HEADER, b"again")[0]["code"] == 0
     wait_for_set(one, [1, 2], 30)
-    wait_until(lambda: cluster.run("status").exit_code == 0, "a healthy state", 30, one.tail)
+    wait_until(
+        lambda: cluster.run("status").exit_code == 0, "a healthy state", 30, lambda: cluster.run("status").output
+    )
     return one, two
 
 
-@pytest.mark.parametrize("kind", ["etcd", "controller"])
+@pytest.mark.parametrize("kind", ["etcd", pytest.param("controller", marks=pytest.mark.long)])
 @pytest.mark.parametrize("decided", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_after_a_power_cut_the_member_with_the_longest_log_is_elected(running, tmp_path, kind, decided):
     """*decided*: a person elects the first one instead."""

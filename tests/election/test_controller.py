@@ -1,6 +1,7 @@
 """The engine on the controller: what Java's brokers and controllers sent, and scripted controllers."""
 
 import base64
+import hmac
 import json
 import re
 
@@ -9,15 +10,20 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from functools import partial
 from pathlib import Path
 
 from scripted_cluster import Peer
 
+from gantrymq.config import Settings
 from gantrymq.errors import FormatError
+from gantrymq.remoting.admission import ADMISSION_SETTINGS
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.headers.controller import ElectMasterRequest, MasterHeader
+from gantrymq.remoting.inner_client import INNER_CREDENTIALS, inner_client
+from gantrymq.remoting.signatures import SignedRequest
 from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.controller_headers import (
     AlterRequest,
@@ -94,7 +100,7 @@ def test_our_sets_are_the_bytes_of_java(recorded):
 class Controllers:
     """Scripted controllers and one engine."""
 
-    def __init__(self, world, count=1):
+    def __init__(self, world, count=1, settings=()):
         self.world = world
         self.peers = [Peer(world, f"c{number}", 9878) for number in range(count)]
         self.news, self.lost = [], []
@@ -107,16 +113,17 @@ class Controllers:
                 address="127.0.0.2:20911",
                 identity=IDENTITY,
             ),
+            partial(inner_client, world, Settings((INNER_CREDENTIALS, *ADMISSION_SETTINGS), dict(settings))),
         )
 
     async def open(self):
         return await self.engine.open(self.news.append, self.lost.append)
 
 
-def simulate(main, count=1, answers=None):
+def simulate(main, count=1, answers=None, settings=()):
     async def run(world):
         world.files.make_dirs(IDENTITY.parent)
-        set_ = Controllers(world, count)
+        set_ = Controllers(world, count, settings)
         for each in set_.peers:
             each.answers.update(ANSWERS)
             each.answers.update(answers or {})
@@ -171,6 +178,33 @@ def test_a_conversation_has_the_requests_of_java(recorded):
             assert (expected.pop(changing, None) is None) == (found.pop(changing, None) is None)
         assert found == expected, each.code
         assert each.payload == first[each.code].payload
+
+
+def test_requests_to_controllers_are_signed_with_the_inner_credentials():
+    account = {"accessKey": "inner", "secretKey": "inner-secret"}
+
+    async def main(controllers, peer):
+        await controllers.open()
+        await controllers.engine.alter(1, Alter(1, 1, frozenset({1, 2})))
+        return peer.asked
+
+    asked = simulate(main, settings={INNER_CREDENTIALS.key: json.dumps(account)})
+    assert {each.code for each in asked} == {1005, 1012, 1013, 1003, 1001}
+    for each in asked:
+        sent = SignedRequest(each)
+        expected = hmac.digest(b"inner-secret", sent.signed_content(), "sha1")
+        assert (sent.access_key, base64.b64decode(sent.signature)) == ("inner", expected)
+
+
+def test_a_controller_with_access_control_needs_the_inner_credentials():
+    refusal = Command(16, remark="username cannot be null.")
+
+    async def main(controllers, peer):
+        with pytest.raises(EngineUnreachable, match="it controls access: set innerClientAuthenticationCredentials"):
+            await controllers.open()
+
+    simulate(main, answers={1005: refusal})
+    simulate(main, answers={1012: refusal})
 
 
 def test_a_broker_that_must_not_be_elected_does_not_tell_that_it_lives():

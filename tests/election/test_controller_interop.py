@@ -12,6 +12,7 @@ from fake_broker import FakeBroker
 from java_controllers import start_controllers, start_jraft_controllers
 from polling import until
 
+from gantrymq.remoting.client import RemotingClient
 from gantrymq.world.real import real_world
 from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.machine import Fencing
@@ -40,6 +41,7 @@ class Set:
                     address=fake.address,
                     identity=folder / "brokerIdentity",
                 ),
+                lambda: RemotingClient(self.world),
             )
 
         fake = FakeBroker(self.world, engine, fencing, **rules)

@@ -19,8 +19,8 @@ from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq_replication.election.auto_switch import SlaveHandshake, SlaveSide
+from gantrymq_replication.election.broker_id import IdentityFiles
 from gantrymq_replication.election.engine import EngineRefused
-from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.ha_port import MOST_SLAVES
 from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.state import election_members
@@ -247,7 +247,7 @@ def test_a_broker_that_is_gone_for_good_is_forgotten(run, killed):
         assert "no broker of this set has the id 3" in await refusal(3)
         assert "this broker is not the master" in await refusal(1, two)
         learner = await brokers.start("learner", asyncLearner=True)
-        await brokers.until(lambda: len(elected(one).port.connections) == 2, "learner")
+        await brokers.until(lambda: 3 in elected(one).machine.set.followers, "learner")
         assert "broker id 3 is connected to this master: stop it first" in await refusal(3)
         brokers.clients["learner"].down = True  # so that its record stays
         await learner.stop()

@@ -10,9 +10,9 @@ pytest.importorskip("gantrymq_replication")
 
 from test_etcd import BASE, LEASE_S, simulate
 
+from gantrymq_replication.election.broker_id import IdentityFiles
 from gantrymq_replication.election.engine import EngineError, EngineRefused, EngineUnreachable, Progress
 from gantrymq_replication.election.etcd_client import EtcdClient, EtcdClientSettings
-from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.sync_set import Alter
 
 NOTHING = Progress(-1, 0, 0)

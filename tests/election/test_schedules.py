@@ -12,6 +12,10 @@ from gantrymq_replication.election.sync_set import SyncSet
 KINDS = pytest.mark.parametrize("leases", [False, True], ids=["controller", "lease"])
 SEEDS = 6
 SECONDS = 150
+GROUPS = [
+    *(0, 1, pytest.param(2, marks=pytest.mark.slow)),
+    *(pytest.param(group, marks=pytest.mark.long) for group in range(12, 42, 10)),
+]
 
 
 def run(seed, leases, **more):
@@ -21,9 +25,9 @@ def run(seed, leases, **more):
 
 
 @KINDS
-@pytest.mark.parametrize("group", [0, 1, *(pytest.param(group, marks=pytest.mark.slow) for group in range(2, 42, 10))])
+@pytest.mark.parametrize("group", GROUPS)
 def test_nothing_acknowledged_is_lost(leases, group):
-    """The slow ones run 240 clusters of each kind."""
+    """The long ones run 180 clusters of each kind."""
     acked = epochs = 0
     for seed in range(group * SEEDS, (group + (10 if group > 1 else 1)) * SEEDS):
         world = run(seed, leases)

@@ -41,8 +41,8 @@ def plans(row, tmp_path, monkeypatch):
     return check
 
 
-def test_bi279_listeners_that_several_brokers_would_share(refuses):
-    refuses("--brokers", 2, "--set", "listeners=external=remoting://127.0.0.1:0")
+def test_bi279_advertised_addresses_that_several_brokers_would_share(refuses):
+    refuses("--brokers", 2, "--set", "advertisedAddresses=external=broker.example:10911")
 
 
 def test_bi280_two_brokers_with_the_same_name(refuses):
@@ -81,8 +81,8 @@ def test_bi285_a_description_that_is_not_toml(plans):
 
 
 def test_bi286_a_key_that_does_not_exist(plans):
-    keys = "cluster, machines, masters, slaves, name_servers, data, config, settings, name_server_settings, brokers"
-    plans("master = 2\n" + MACHINES, file="c.toml", keys=keys)
+    keys = "cluster, machines, masters, slaves, name_servers, data, config, access, settings, name_server_settings"
+    plans("master = 2\n" + MACHINES, file="c.toml", keys=f"{keys}, brokers")
 
 
 def test_bi287_a_machine_that_does_not_exist(plans):

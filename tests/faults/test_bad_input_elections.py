@@ -419,10 +419,10 @@ def full(brokers, file):
     files = brokers.pair.world.files
     replace = files.replace
 
-    def fails(path, content):
+    def fails(path, content, mode=None):
         if path == file:
             raise OSError(28, "No space left on device", str(path))
-        replace(path, content)
+        replace(path, content, mode)
 
     files.replace = fails
 

@@ -6,8 +6,9 @@ import struct
 from contextlib import contextmanager
 
 import pytest
-from faulty_broker import frame
+from faulty_broker import FAST, Peer, frame
 
+from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.remoting.certificates import self_signed_available
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode
@@ -143,3 +144,39 @@ def test_bi105_http_2_inside_tls(server, logged, row):
         peer.write(HTTP2)
         is_goaway(peer.read_to_end(), row)
         row.check(logged.wait_for(peer.name), "closed", peer=peer.name)
+
+
+@pytest.fixture
+def grpc_port(broker_with):
+    """A broker with a listener for gRPC, and a peer of that."""
+    pytest.importorskip("gantrymq_grpc")
+    names = f"{FAST['plugins']},grpc,pop,schedule,transaction"
+    server = broker_with(plugins=names, listeners="sdk=grpc://127.0.0.1:0")
+    peer = Peer(parse_address(server.server.identity.listeners["sdk"]))
+    yield server, peer
+    peer.socket.close()
+
+
+def test_bi397_a_remoting_request_at_the_port_for_grpc(grpc_port, logged, row):
+    server, peer = grpc_port
+    answer = peer.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+    assert peer.is_closed()
+    values = {"name": "sdk", "protocol": "grpc", "address": format_address(*server.address)}
+    row.check(f"{peer.name}: closed: {answer.remark}", answer.code, peer=peer.name, **values)
+    row.check(logged.wait_for(peer.name), answer.code, peer=peer.name, **values)
+
+
+def test_bi398_http_at_the_port_for_grpc(grpc_port, logged, row):
+    _, peer = grpc_port
+    peer.write(REQUEST)
+    answer = peer.read_to_end()
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"\r\n\r\nThis port speaks the protocol grpc, not HTTP/1.\n" in answer
+    row.check(logged.wait_for(peer.name), "closed", peer=peer.name, name="sdk", protocol="grpc")
+
+
+def test_bi399_other_bytes_at_the_port_for_grpc(grpc_port, logged, row):
+    _, peer = grpc_port
+    peer.write(b"SSH-2.0-OpenSSH_9.6\r\n")
+    assert peer.is_closed()
+    row.check(logged.wait_for(peer.name), "closed", peer=peer.name, name="sdk", protocol="grpc")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from accounts import GUARDED, AccountsPlugin
 from certificates import make_certificate
 from ha_pairs import end, ha_address, problem, put, simulate_pair
 
@@ -65,9 +67,14 @@ def refused(row, logged):
             return problem(slave), values
 
         seen, values = simulate_pair(main)
-        row.check(seen, "starts", **values)
+        row.check(seen, "starts", **{name: value(seen) if callable(value) else value for name, value in values.items()})
 
     return check
+
+
+def _client_in(sentence):
+    """The address of a connection in *sentence*."""
+    return re.search(r"Client:(\S+)", sentence)[1]
 
 
 @pytest.fixture
@@ -517,3 +524,16 @@ def test_bi333_a_least_number_of_copies_that_is_not_waited_for(row, logged):
 
     simulate_pair(main)
     row.check(logged.wait_for("minInSyncReplicas"), "starts", least=3, count=2)
+
+
+# --- access control ---------------------------------------------------------------------------------------------------
+
+
+def test_bi384_a_slave_without_an_account(refused):
+    async def start(pair):
+        pair.plugins = [("accounts", AccountsPlugin())]
+        master = await pair.master(**GUARDED)
+        slave = await pair.start("slave", master.namesrv, brokerRole="SLAVE", brokerId=1, **GUARDED)
+        return slave, {"address": ha_address(master), "broker": master.broker_address, "client": _client_in}
+
+    refused(start)

@@ -109,10 +109,10 @@ def test_bi112_no_room_for_the_next_log_file(broker_with, row, disk, tmp_path):
 def test_bi135_offsets_that_could_not_be_saved(broker_with, row, monkeypatch, tmp_path):
     full, replace = [False], RealFiles.replace
 
-    def refuse_or_replace(files, path, data):
+    def refuse_or_replace(files, path, data, mode=None):
         if full[0] and path.name == "consumerOffset.json":
             raise OSError(errno.EIO, "Input/output error")
-        replace(files, path, data)
+        replace(files, path, data, mode)
 
     monkeypatch.setattr(RealFiles, "replace", refuse_or_replace)
     monkeypatch.setattr(state_files, "MOST_UNSAVED_S", 0.0)

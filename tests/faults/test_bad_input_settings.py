@@ -5,11 +5,16 @@ import signal
 import socket
 
 import pytest
+from accounts import AccountsPlugin
 from click.testing import CliRunner
 from faulty_broker import DEADLINE_S, start_broker
 
+from gantrymq.broker.name_server_access import NameServerAccess
 from gantrymq.cli import main
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError, install_command
 from gantrymq.plugins import find_candidates, load_plugins
+from gantrymq.world.real import real_world
 
 
 @pytest.fixture
@@ -91,9 +96,18 @@ def test_bi64_the_rocksdb_store(refuses):
     refuses("--set", "storeType=defaultRocksDB", where="--set storeType", value="defaultRocksDB")
 
 
-@pytest.mark.parametrize("key", ["aclEnable", "authenticationEnabled", "authorizationEnabled"])
-def test_bi65_access_control(refuses, key):
-    refuses("--set", f"{key}=true", where=f"--set {key}", key=key)
+@pytest.mark.parametrize(
+    ("key", "distribution"),
+    [
+        ("aclEnable", "gantrymq-access-plain"),
+        ("authenticationEnabled", "gantrymq-access"),
+        ("authorizationEnabled", "gantrymq-access"),
+    ],
+)
+def test_bi65_access_control_without_its_plugin(refuses, key, distribution):
+    command = install_command(distribution)
+    chosen = ("--set", "plugins=nameserver,storage_mmap", "--set", f"{key}=true")
+    refuses(*chosen, where=f"--set {key}", key=key, command=command)
 
 
 def test_bi66_tls(refuses, conf):
@@ -205,9 +219,16 @@ def test_bi81_an_advertised_address_that_is_none(refuses, host):
     refuses("--set", f"brokerIP1={host}", host=host)
 
 
-@pytest.mark.parametrize("entry", ["external=0.0.0.0:10931", "external=grpc://0.0.0.0:10931"])
-def test_bi272_a_listener_without_a_known_protocol(refuses, entry):
+@pytest.mark.parametrize("entry", ["external=0.0.0.0:10931", "external=HTTP://0.0.0.0:10931"])
+def test_bi272_a_listener_without_a_protocol(refuses, entry):
     refuses("--set", f"listeners={entry}", where="--set listeners", entry=entry)
+
+
+def test_bi396_a_listener_with_an_unknown_protocol(refuses):
+    known = ["remoting", *load_plugins().protocols]
+    protocols = ", ".join(f"{each}, {each}+tls" for each in known)
+    values = {"where": "--set listeners", "name": "web", "protocol": "http", "protocols": protocols}
+    refuses("--set", "listeners=web=http://127.0.0.1:0", **values)
 
 
 def test_bi273_two_listeners_with_one_name(refuses):
@@ -272,3 +293,25 @@ def test_bi252_no_address_to_listen_on(starts, row, tmp_path):
 def test_bi98_a_certificate_that_is_not_there(refuses, tmp_path):
     missing = tmp_path / "missing.pem"
     refuses("--set", f"tls.server.certPath={missing}", file=missing, why="No such file or directory")
+
+
+@pytest.mark.parametrize("text", ["the-secret", '["the-secret"]', '{"accessKey":"inner","password":"the-secret"}'])
+def test_bi382_inner_credentials_of_another_form(refuses, text):
+    pair = f"innerClientAuthenticationCredentials={text}"
+    refuses("--set", pair, where="--set innerClientAuthenticationCredentials")
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o644])
+def test_bi383_a_secret_in_a_file_that_others_can_read(refuses, conf, mode):
+    file = conf('innerClientAuthenticationCredentials={"accessKey":"inner","secretKey":"the-secret"}')
+    file.chmod(mode)
+    refuses("-c", file, file=file, line=2, mode=f"{mode:04o}")
+
+
+def test_bi385_a_name_server_without_the_folder_of_its_users(row):
+    nameserver = pytest.importorskip("gantrymq_nameserver.settings")
+    plugins = load_plugins(extra=[("accounts", AccountsPlugin())], installed=False)
+    settings = Settings([*nameserver.name_server_settings(), *plugins.config], {"authorizer": "accounts"})
+    with pytest.raises(ConfigError) as raised:
+        NameServerAccess(real_world(), settings, plugins)
+    row.check(str(raised.value), "exit 1", where="given in code", name="accounts")

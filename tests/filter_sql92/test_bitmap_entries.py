@@ -1,5 +1,6 @@
 """Queue entries with their bits: request 321, as sent by `mqadmin queryCq`."""
 
+import asyncio
 from base64 import b64encode
 
 import pytest
@@ -9,8 +10,10 @@ pytest.importorskip("gantrymq_filter_tag")
 pytest.importorskip("gantrymq_filter_sql92")
 
 from bitmap_rig import beside_a_broker, file_of, put, settle, units
+from long_responses import WrittenTogether
 
 from gantrymq.loose_json import loads
+from gantrymq.remoting.responses import MAX_AT_ONCE
 
 
 @pytest.fixture
@@ -117,5 +120,16 @@ def test_entries_of_what_is_not_there_are_refused(broker):
         for wrong, code in (({"topic": "Nowhere"}, 1), ({"queueId": "1"}, 1), ({"index": "-1"}, 29)):
             answer = await client.ask(321, {**asked, **wrong})
             assert (answer.code, bool(answer.remark)) == (code, True)
+
+    broker(work)
+
+
+def test_a_few_responses_with_entries_are_written_at_once(broker, monkeypatch):
+    async def work(cluster, client):
+        await put(cluster, *range(150))
+        written = WrittenTogether(monkeypatch, cluster.world.clock)
+        answers = await asyncio.gather(*(entries(client, count="150") for _ in range(3 * MAX_AT_ONCE)))
+        assert [len(each["queueData"]) for each in answers] == [150] * (3 * MAX_AT_ONCE)
+        assert written.most == MAX_AT_ONCE
 
     broker(work)

@@ -20,7 +20,7 @@ from gantrymq_filter_sql92.values import lookup
 from gantrymq_storage_mmap.reading import message_scan
 from gantrymq_testing.simulated import simulate
 
-SEEDS = range(int(os.environ.get("GANTRYMQ_BLOCK_SEEDS", "20")))
+SEEDS = range(int(os.environ.get("GANTRYMQ_BLOCK_SEEDS", "8")))
 PLENTY = {"hotReadWindow": 1 << 28, "logBlockCacheBytes": 18 << 20, "maxFilterMessageSize": 16_000}
 
 

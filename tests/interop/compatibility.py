@@ -4,7 +4,7 @@
     python tests/interop/compatibility.py report.xml
 
 A section is a test file, a row a test, a column a client or server. Sections whose file is not in the report stay
-unchanged, so a new file needs no full run.
+unchanged, so a new file needs no full run. So do those whose tests were all skipped.
 """
 
 import ast
@@ -25,7 +25,8 @@ NOT_BUILT = "test_not_built.py"  # has its own table at the end of the page
 LEFT_OUT = (NOT_BUILT, "test_control_java_to_java.py")  # the second tries our drivers, without GantryMQ
 PAGE = HERE.parents[1] / "docs/start/compatibility.md"
 WORST_FIRST = ("fails", "skipped", "refused", "differs", "works")  # refused and differs are followed by a reason
-VERSION = re.compile(r"(^|-)\d+\.\d+\.\d+(?=-|$)")
+SDK = r"(?:(?:java|python|go|node)-)?"  # of the SDKs for gRPC, ids are name and version
+VERSION = re.compile(rf"(^|-){SDK}\d+\.\d+\.\d+(\.dev\d+)?(?=-|$)")
 HEADING = re.compile(r"^## `(test_\w+\.py)`$")
 SECTION = re.compile(r"(?m)^(?=## )")
 
@@ -101,7 +102,7 @@ def render(tried: list[Tried], old: str) -> str:
         heading = HEADING.match(section.partition("\n")[0])
         if heading is not None and heading[1] not in LEFT_OUT and (HERE / heading[1]).exists():
             sections[heading[1]] = section.strip()
-    for file in {each.file for each in tried}:
+    for file in {each.file for each in tried if each.result != "skipped"}:
         sections[file] = _section(file, [each for each in tried if each.file == file])
     ordered = (sections[file] for file in sorted(sections))
     return "\n\n".join([INTRO.strip(), *ordered, _deviations(), _not_built()]) + "\n"

@@ -20,6 +20,38 @@ from harness import GantryServer, JavaBroker, JavaNameServer, Process, peers  # 
 Running = Callable[[Process], Process]
 SOON = {"transactionCheckInterval": "1000", "transactionTimeOut": "1000", "transactionOpBatchInterval": "100"}
 _numbers = itertools.count(1)
+LONGEST = (
+    "interop/test_console.py",
+    "election/test_commands_interop.py",
+    "interop/test_our_access.py",
+    "interop/test_java_clients.py",
+    "interop/test_elected_java.py",
+    "interop/test_access_management.py",
+    "interop/test_replicated_access.py",
+    "interop/test_store_exchange.py",
+    "interop/test_acting.py",
+    "interop/test_differential.py",
+    "interop/test_replication.py",
+    "interop/test_transactions.py",
+    "election/test_etcd_interop.py",
+    "interop/test_pop.py",
+    "interop/test_our_pop.py",
+    "interop/test_request_reply.py",
+    "interop/test_retries.py",
+    "interop/test_ordered.py",
+    "interop/test_killed_stores.py",
+    "interop/test_slave_reads.py",
+    "interop/test_several.py",
+    "interop/test_spark_live.py",
+    "interop/test_spark_sink.py",
+)
+"""Files that take a minute or more, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files: at the end of a run with several processes, none should be left with a long one."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get("/".join(item.path.parts[-2:]), len(place)))
 
 
 @pytest.fixture(scope="module")

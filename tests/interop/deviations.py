@@ -44,6 +44,15 @@ TABLE = (
         "tests/nameserver/test_listeners.py::test_a_route_has_the_address_of_the_clients_listener",
     ),
     Deviation(
+        "an additional field `withDetails` in questions of brokers for routes (105), `listenerAddrs` and `attributes` "
+        "in the answer, and `attributes` of a topic that is registered alone (217)",
+        "routes have one address for each broker, and no attributes",
+        "brokers learn the addresses of all listeners and types of topics, for clients of other protocols; Java name "
+        "servers ignore the fields, and other clients get RocketMQ's routes",
+        "tests/nameserver/test_listeners.py::"
+        "test_a_broker_learns_the_addresses_of_all_listeners_and_the_attributes_of_the_topic",
+    ),
+    Deviation(
         "a settings file without a known key, or with a line that is not a setting",
         "any text is accepted, and the defaults apply",
         "the server does not start and says why",
@@ -159,5 +168,125 @@ TABLE = (
         "limited only by the frame size of 16 MiB",
         "limited (see docs/operations/bad-input.md), so that one request does not delay the others",
         "tests/faults/test_request_codes.py::test_odd_requests_of_every_code_are_answered_with_a_sentence",
+    ),
+    Deviation(
+        "`aclEnable=true` (4.4 to 5.3.2): settings, runtime figures, all topics (21, 26, 28), and other requests about "
+        "the whole broker",
+        "every account with a right signature",
+        "only admins (code 1)",
+        "tests/golden/test_access_plain_replay.py::test_verdicts_and_codes_are_those_of_a_java_broker",
+    ),
+    Deviation(
+        "`aclEnable=true`: committed offsets, locks and connections of a group (14, 41, 42, 203); offsets, views and "
+        "statistics of a topic (29, 30, 33, 202)",
+        "every account with a right signature",
+        "SUB on the group; PUB or SUB on the topic",
+        "tests/access_plain/test_accounts.py::test_what_a_permission_allows",
+    ),
+    Deviation(
+        "`aclEnable=true`: reading and changing plain_acl.yml (50 to 54)",
+        "every account with a right signature; a change may write a file that the next start refuses",
+        "only admins; such a change is refused, and nothing is written",
+        "tests/access_plain/test_requests.py::test_only_an_admin_may_send_them",
+    ),
+    Deviation(
+        "gRPC: a body that its producer compressed (zlib, LZ4, Zstandard, gzip)",
+        "handed out as it is stored, with encoding GZIP, which some SDKs cannot read; gzip bodies of gRPC "
+        "producers are stored as gzip, which consumers with remoting cannot read",
+        "handed out plain, with the digest of the plain bytes; gzip bodies are stored as zlib",
+        "tests/grpc/test_messages.py::test_a_compressed_body_is_handed_out_plain_with_the_digest_of_the_plain_bytes",
+    ),
+    Deviation(
+        "gRPC: a body that its producer calls GZIP, but is not compressed, or damaged",
+        "stored as a compressed body, which consumers with remoting cannot read",
+        "stored and handed out plain; a damaged gzip or zlib stream is refused",
+        "tests/grpc/test_messages.py::test_a_plain_body_that_is_called_gzip_is_stored_and_handed_out_plain",
+    ),
+    Deviation(
+        "gRPC: codes of refusals by the broker",
+        "mostly INTERNAL_SERVER_ERROR, after which clients repeat acknowledgements without end",
+        "a code for each kind, such as TOPIC_NOT_FOUND, FORBIDDEN and INVALID_RECEIPT_HANDLE",
+        "tests/grpc/test_codes.py::test_each_kind_of_error_has_its_code",
+    ),
+    Deviation(
+        "gRPC: texts of refused names of topics and groups, and of messages of a wrong type",
+        "RocketMQ's, some with the class of an exception",
+        "the text that clients with remoting get, or one with the command that helps",
+        "tests/grpc/test_recorded_messages.py::test_sends_are_accepted_or_refused_as_recorded",
+    ),
+    Deviation(
+        "gRPC: a topic `NS%NAME`",
+        "received messages have resource namespace NS and name NAME, under which the client does not find its topic",
+        "received messages have the name that the client asked for",
+        "tests/grpc/test_messages.py::test_a_topic_with_a_percent_sign_comes_back_unsplit",
+    ),
+    Deviation(
+        "gRPC: type and delivery time of received messages with `TIMER_DELAY_MS` or `TIMER_DELAY_SEC`",
+        "NORMAL with `TIMER_DELAY_MS`; the delivery time is that of the receive, plus the delay",
+        "DELAY; the delivery time is that of the message's birth, plus the delay",
+        "tests/grpc/test_messages.py::test_type_and_delivery_time_follow_from_the_properties",
+    ),
+    Deviation(
+        "gRPC: ids, groups, trace contexts and hosts of sent messages with control characters",
+        "stored; control characters set further properties",
+        "refused",
+        "tests/grpc/test_validation.py::test_a_message_out_of_bounds_is_refused_with_its_code",
+    ),
+    Deviation(
+        "topics with `message.type=PRIORITY`, messages with the property `_SYS_MSG_PRIORITY_`, groups with "
+        "`priority.factor` (RIP-80)",
+        "the attributes are refused, and the property means nothing",
+        "as in RocketMQ 5.5.0: the priority is the queue, and pops read the highest queue first",
+        "tests/grpc/test_recorded_lite.py::test_lite_topics_and_priorities_are_served_as_recorded",
+    ),
+    Deviation(
+        "gRPC: an acknowledgement of a message of a lite topic (RIP-83) that does not name the lite topic",
+        "5.5.0 answers OK and acknowledges nothing, so that the lite topic is blocked until the message comes again",
+        "the message is acknowledged: the record that its receipt handle names has the lite topic",
+        "tests/grpc/test_lite.py::test_a_request_without_the_lite_topic_finds_it_by_the_handle",
+    ),
+    Deviation(
+        "gRPC: property `BORN_TIMESTAMP` of sent messages, and `RECONSUME_TIME` 0",
+        "stored",
+        "not stored: the record has the time of birth as a field, and deliveries are counted there",
+        "tests/grpc/test_messages.py::test_a_sent_message_has_the_properties_and_flags_of_its_kind",
+    ),
+    Deviation(
+        "gRPC: requests of more than 1,024 messages or acknowledgements, or more than 25,000 fields in all; names, "
+        "filters and other requests without messages of more than 128 KiB, or 4 MiB with receipt handles or lite "
+        "topics",
+        "served, up to 130 MiB",
+        "refused with the limit",
+        "tests/grpc/test_bad_requests.py::test_a_request_with_too_many_messages_is_refused",
+    ),
+    Deviation(
+        "gRPC: endpoints of more than 2 KiB in a question for a route",
+        "sent back with each queue",
+        "refused with ILLEGAL_ACCESS_POINT",
+        "tests/grpc/test_bad_requests.py::test_endpoints_that_are_sent_back_with_each_queue_are_bounded",
+    ),
+    Deviation(
+        "gRPC: a receive that arrives before the client's settings",
+        "INTERNAL_SERVER_ERROR, by a null pointer",
+        "served by the fields of the request",
+        "tests/grpc/test_recorded_conversation.py::test_the_recorded_conversation_is_answered_as_by_the_proxy",
+    ),
+    Deviation(
+        "gRPC: several messages in one send",
+        "one entry in the answer, with an id that the server made",
+        "an entry for each message, with the id that the client chose",
+        "tests/grpc/test_recorded_conversation.py::test_the_recorded_conversation_is_answered_as_by_the_proxy",
+    ),
+    Deviation(
+        "gRPC: a decision about a transaction that was decided before",
+        "INTERNAL_SERVER_ERROR: the proxy has forgotten the half message",
+        "OK; nothing changes",
+        "tests/grpc/test_recorded_conversation.py::test_the_recorded_conversation_is_answered_as_by_the_proxy",
+    ),
+    Deviation(
+        "a tag expression of more than 65,536 characters",
+        "taken",
+        "refused with code 23",
+        "tests/filter_tag/test_expression.py::test_a_long_expression_is_refused",
     ),
 )

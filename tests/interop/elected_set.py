@@ -41,6 +41,7 @@ class ElectedSet:
         self.brokers: dict[str, Process] = {}
         self._ports: dict[str, tuple[int, int]] = {}
         self._starts = 0
+        self.environ: dict[str, str] = {}  # of brokers of ours that start later, besides the usual variables
 
     @property
     def addresses(self) -> str:
@@ -62,7 +63,8 @@ class ElectedSet:
         else:
             own = {"enableControllerMode": "true", "controllerAddr": self.addresses, "listenPort": str(ports[0])}
             files = {"storePathRootDir": str(self.store(name)), "haListenPort": str(ports[1])}
-            broker = GantryServer.broker(scratch, self.namesrv, settings={**OUR_SIZES, **own, **files, **settings})
+            given = {**OUR_SIZES, **own, **files, **settings}
+            broker = GantryServer.broker(scratch, self.namesrv, settings=given, environ=self.environ)
         self.brokers[name] = self._running(broker)
         return broker
 

@@ -56,9 +56,9 @@ DIFFERENT = (
     Named("38-getBrokerConfig", "ours has fewer settings, and some of its own", ("- * =*", "+ * =*")),
     Named(
         "40-getNamesrvConfig",
-        "other folders and ports, and a setting of our own",
+        "other folders and ports, and settings of our own",
         (
-            "+ listeners =*",
+            *(f"+ {key} =*" for key in ("listeners", "authorizer", "accessPath", "brokerClusterName", "routeAccess")),
             *(
                 f"{sign} {key} =*"
                 for key in ("configStorePath", "kvConfigPath", "listenPort", "rocketmqHome")

@@ -50,5 +50,4 @@ TABLE = (
         3,
         "choosing how the log is read ahead is not implemented in this version",
     ),
-    NotBuilt("users and permissions", 3001, {}, 3, "access control is not implemented in this version"),
 )

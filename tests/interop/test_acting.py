@@ -102,7 +102,7 @@ def delivered(address: str, topic: str) -> int:
     ("names", "master_kind", "slave_kind"),
     [
         pytest.param(OURS, JAVA, OURS, id="java master", marks=pytest.mark.long),
-        pytest.param(OURS, OURS, OURS, id="ours"),
+        pytest.param(OURS, OURS, OURS, id="ours", marks=pytest.mark.long),
         pytest.param(OURS, OURS, JAVA, id="java slave"),
         pytest.param(JAVA, JAVA, OURS, id="java master and name server", marks=pytest.mark.long),
     ],

@@ -22,7 +22,7 @@ POLL_MS = 1_000
 WAIT_S = 60.0
 
 
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def test_a_topic_shrinks_from_16_to_8_queues_without_loss(
     ours: GantryServer, tmp_path: Path, topic: str, running: Running, version: str
 ) -> None:

@@ -72,6 +72,8 @@ def test_versions_have_columns_and_other_parameters_are_named() -> None:
     assert title_of("test_a_thing_works[5.3.3-sync]") == "a thing works (sync)"
     assert title_of("test_a_thing_works[compressed-large-4.9.8]") == "a thing works (compressed-large)"
     assert title_of("test_a_thing_works[4.9.8]") == title_of("test_a_thing_works") == "a thing works"
+    assert title_of("test_a_thing_works[0.4.0.dev0-pop]") == "a thing works (pop)"
+    assert title_of("test_a_thing_works[ours-java-5.0.8-normal]") == "a thing works (ours-normal)"
 
 
 def test_a_row_shows_the_worst_result_and_old_sections_stay() -> None:
@@ -80,6 +82,14 @@ def test_a_row_shows_the_worst_result_and_old_sections_stay() -> None:
     page = render(tried, render([Tried(other, "another", ("a 1",), "works")], ""))
     assert "| Test | a 1 | b 2 |\n|---|---|---|\n| a thing | fails | works |" in page
     assert rows_of(page) == {(file, "a thing"): {"fails", "works"}, (other, "another"): {"works"}}
+
+
+def test_the_section_of_a_file_stays_when_all_its_tests_are_skipped() -> None:
+    file = "test_several.py"
+    page = render([Tried(file, "a thing", ("a 1",), "works")], "")
+    assert render([Tried(file, "a thing", ("GantryMQ alone",), "skipped")], page) == page
+    tried = [Tried(file, "a thing", ("a 1",), "skipped"), Tried(file, "another", ("a 1",), "works")]
+    assert rows_of(render(tried, page)) == {(file, "a thing"): {"skipped"}, (file, "another"): {"works"}}
 
 
 def test_a_difference_is_worse_than_none_and_better_than_a_refusal() -> None:

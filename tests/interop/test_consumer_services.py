@@ -21,7 +21,7 @@ PROGRESS_S = 60.0
 GROUPS = ("CG_live", "CG_live_orderly")  # of the admin tool's own consumers
 
 
-@pytest.fixture(params=["4.9.8", "5.3.3"])
+@pytest.fixture(params=[pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def driver(request: pytest.FixtureRequest, ours: GantryServer, tmp_path: Path) -> Driver:
     return Driver(request.param, tmp_path, ours.namesrv)
 

@@ -10,7 +10,7 @@ import pytest
 from checks import assert_same_messages, wait_for_bodies, wait_for_shares
 from harness import Driver, NodeDriver, Process, create_topic
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.long]
 
 VERSION = "5.3.3"
 Running = Callable[[Process], Process]

@@ -102,7 +102,7 @@ class Client(NamedTuple):
         return sorted(self.process.wait_for(got, f"{count} messages for {group}", DEADLINE_S))
 
 
-@pytest.fixture(scope="module", params=["4.9.8", "5.3.3"])
+@pytest.fixture(scope="module", params=[pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def client(
     request: pytest.FixtureRequest, server: GantryServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Client]:

@@ -45,7 +45,7 @@ def sent(prefix: str, *levels: str) -> list[str]:
     return [f"{prefix}-{index}" for index in range(len(levels))]
 
 
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def test_messages_of_an_official_client_come_at_their_time(
     version: str, ours: GantryServer, topic: str, tmp_path: Path
 ) -> None:

@@ -51,7 +51,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield Broker(server, scratch)
 
 
-@pytest.fixture(params=["4.9.8", "5.3.3"])
+@pytest.fixture(params=[pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def driver(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> Driver:
     return Driver(request.param, tmp_path, broker.server.namesrv)
 

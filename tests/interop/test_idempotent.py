@@ -18,7 +18,7 @@ DEADLINE_S = 90.0
 COUNT = 30
 
 
-@pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3", "ours"])
+@pytest.fixture(params=["5.3.3", *(pytest.param(version, marks=pytest.mark.long) for version in ("4.9.7", "ours"))])
 def namesrv(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer) -> str:
     return ours.namesrv if request.param == "ours" else java_servers(request.param)[0]
 

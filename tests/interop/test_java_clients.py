@@ -10,6 +10,7 @@ from harness import Driver, GantryServer, Process, create_topic
 pytestmark = pytest.mark.interop
 
 Running = Callable[[Process], Process]
+OLD_IS_LONG = pytest.mark.parametrize("driver", [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"], indirect=True)
 VIP = {"com.rocketmq.sendMessageWithVIPChannel": "true"}
 
 
@@ -25,6 +26,7 @@ def test_each_message_sent_is_pulled_once(driver: Driver, ours: GantryServer, to
     assert_same_messages(sent, driver.pull(topic), same_ids=mode != "batch")
 
 
+@OLD_IS_LONG
 def test_clients_with_the_vip_channel_send_and_receive(
     driver: Driver, ours: GantryServer, topic: str, tmp_path: Path, running: Running
 ) -> None:
@@ -80,6 +82,7 @@ def test_a_group_goes_on_where_it_stopped(driver: Driver, ours: GantryServer, to
     assert_same_messages(after, wait_for_bodies([running(driver.push(topic, group))], after))
 
 
+@OLD_IS_LONG
 def test_broadcasting_delivers_everything_to_each(
     driver: Driver, ours: GantryServer, topic: str, running: Running
 ) -> None:
@@ -92,6 +95,7 @@ def test_broadcasting_delivers_everything_to_each(
         assert_same_messages(sent, wait_for_bodies([consumer], sent))
 
 
+@OLD_IS_LONG
 @pytest.mark.parametrize("killed", [False, True], ids=["leaves", "killed"])
 def test_queues_are_shared_again_when_a_consumer_joins_and_goes(
     driver: Driver, ours: GantryServer, topic: str, running: Running, killed: bool

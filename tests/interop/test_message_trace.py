@@ -132,7 +132,7 @@ def test_traceparent_stays_with_each_message_of_a_batch_and_through_retries(
     assert {str(event["body"]): event["properties"]["traceparent"] for event in pulled} == parents
 
 
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def test_we_read_what_official_clients_wrote(version: str, ours: GantryServer, topic: str, tmp_path: Path) -> None:
     create_topic(ours.namesrv, topic)
     driver = Driver(version, tmp_path, ours.namesrv)

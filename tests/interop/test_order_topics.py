@@ -10,6 +10,7 @@ from checks import assert_same_messages, wait_for_bodies
 from harness import Driver, GantryCluster, Process, create_topic, route_of
 from harness.peers import used
 from harness.probe import request
+from polling import wait_until
 
 from gantrymq.client import Client
 from gantrymq.client.message import Message
@@ -23,6 +24,7 @@ PUT_KV_CONFIG, DELETE_KV_CONFIG = 100, 102
 ORDER = "broker-a:3;broker-b:2"
 QUEUES = {("broker-a", 0), ("broker-a", 1), ("broker-a", 2), ("broker-b", 0), ("broker-b", 1)}
 NO_PERMISSION = 16
+MARKED_S = 60.0  # brokers register every 30 s
 Running = Callable[[Process], Process]
 
 
@@ -52,7 +54,7 @@ def test_a_route_carries_the_order_configuration(cluster: GantryCluster, ordered
         assert not json.loads(_standard_route(address, ordered)).get("orderTopicConf")
 
 
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def test_a_producer_uses_the_queues_named_and_a_consumer_gets_them(
     cluster: GantryCluster, tmp_path: Path, ordered: str, running: Running, version: str
 ) -> None:
@@ -90,6 +92,7 @@ def test_sends_to_a_queue_of_a_closed_broker_go_to_the_other_broker(
     cluster: GantryCluster, tmp_path: Path, ordered: str
 ) -> None:
     """The order configuration still names its queues; the broker answers 16, and the client tries the other one."""
+    _wait_until_marked(cluster, ordered)
     driver = Driver("5.3.3", tmp_path, cluster.namesrv)
     sent = driver.produce(ordered, 20)
     assert {e["brokerName"] for e in sent} == {"broker-a"}
@@ -115,6 +118,16 @@ def test_a_closed_broker_is_left_out_of_routes_and_refuses_order_topics_alone(
     sent = Driver("4.9.8", tmp_path, cluster.namesrv).produce(topic, 20)
     assert {e["brokerName"] for e in sent} == {"broker-a"}
     assert _refusal(cluster, topic) == code
+
+
+def _wait_until_marked(cluster: GantryCluster, topic: str) -> None:
+    """Wait until the brokers have learnt, with a registration, that the topic is ordered."""
+
+    async def marks() -> list[bool]:
+        async with Client(cluster.namesrv) as client, client.admin as admin:
+            return [(await admin.topic_config(each, topic)).order for each in await admin.masters("DefaultCluster")]
+
+    wait_until(lambda: all(asyncio.run(marks())), f"mark of {topic} at every broker", MARKED_S)
 
 
 def _refusal(cluster: GantryCluster, topic: str) -> int | None:

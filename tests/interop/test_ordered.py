@@ -19,7 +19,7 @@ pytestmark = pytest.mark.interop
 
 Running = Callable[[Process], Process]
 DEADLINE_S = 60.0
-VERSIONS = ("4.9.8", "5.3.3")
+VERSIONS = [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"]
 FAILED = {"4.9.8": 2, "5.3.3": 3}  # maximum attempts before a consumer gives up a message
 QUEUES = 4
 OFTEN = {

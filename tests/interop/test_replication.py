@@ -30,7 +30,7 @@ NOT_CONFIRMED = {OURS: {11, 12}, "5.3.3": {12}, "5.5.0": {12}, "4.9.7": {11}}  #
 PAIRS = [
     (OURS, CLIENT),
     (CLIENT, OURS),
-    (OURS, OURS),
+    pytest.param(OURS, OURS, marks=pytest.mark.long),
     *(
         pytest.param(*pair, marks=pytest.mark.long)
         for version in ("4.9.7", "5.5.0")

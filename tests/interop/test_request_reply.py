@@ -12,11 +12,12 @@ CLIENTS, QUESTIONS = 3, 5
 TRACES_S = 60.0  # clients write them every 5 s
 
 
-@pytest.fixture(params=["4.9.8", "5.3.3"])
+@pytest.fixture(params=[pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def driver(request: pytest.FixtureRequest, ours: GantryServer, tmp_path: Path) -> Driver:
     return Driver(request.param, tmp_path, ours.namesrv)
 
 
+@pytest.mark.parametrize("driver", ["4.9.8", "5.3.3"], indirect=True)
 @pytest.mark.parametrize("size", [0, 20_000], ids=["short", "compressed"])
 def test_every_client_gets_the_answers_to_its_own_questions(
     driver: Driver, ours: GantryServer, topic: str, size: int
@@ -81,7 +82,7 @@ def test_traces_are_written_and_read_by_the_admin_tool(
         clients.finish()
 
 
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3", "5.3.3 v2"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3", "5.3.3 v2"])
 def test_clients_in_a_namespace_meet_there(ours: GantryServer, tmp_path: Path, topic: str, version: str) -> None:
     """The first kind is part of every name on the wire, the second (client 5) a field that does not change names."""
     number, _, second = version.partition(" ")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.interop
 DEADLINE_S = 75.0  # a client whose heartbeat collided with another of its own gets nothing until the next, 30 s later
 LEVELS_S = (1, 1, 1, 2, 2, 3)  # level 3 is the first that a broker chooses
 OFTEN = {"rocketmq.client.rebalance.waitInterval": "1000"}  # a client reads its retry topic from then on
-VERSIONS = ("4.9.8", "5.3.3")
+VERSIONS = [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"]
 
 
 SETTINGS = {"messageDelayLevel": " ".join(f"{seconds}s" for seconds in LEVELS_S)}
@@ -130,7 +130,7 @@ def test_retries_and_dead_letters_of_groups_in_namespaces(broker: GantryServer, 
             assert {e["topic"] for e in tried} == {name}
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3"])
 def test_dead_letters_of_a_java_broker_are_listed_and_sent_again(
     java_servers: Callable[[str], Any], topic: str, tmp_path: Path, version: str
 ) -> None:

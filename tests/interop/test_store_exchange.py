@@ -20,10 +20,12 @@ pytestmark = pytest.mark.interop
 
 JAVA = "5.3.3"
 # Small enough that the messages below fill several files of the log, of each queue, and of the index.
+QUEUE_FILE_BYTES = 600
+ENTRY_BYTES = 20
 SETTINGS = {
     **SMALL_STORE,
     "mappedFileSizeCommitLog": "262144",
-    "mappedFileSizeConsumeQueue": "600",
+    "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
     "maxHashSlotNum": "50",
     "maxIndexNum": "200",
 }
@@ -64,6 +66,8 @@ def test_a_java_broker_opens_our_store_whose_beginning_was_deleted(tmp_path: Pat
         _wait_for_one_log_file(server.store, least=int(deleted[2]))
         kept, queues = _read(Driver(JAVA, tmp_path / "second", server.namesrv), topic)
         store = server.store
+        # A Java broker searches a queue's minimum in its first file only, and deletes files later.
+        _wait_for_queue_files(store, topic, {queue_id: minimum for queue_id, (minimum, _) in queues.items()})
         assert server.stop() == 0
     assert 0 < len(kept) < len(written)
     assert {e["bodySha256"] for e in kept} < {e["bodySha256"] for e in written}
@@ -235,6 +239,16 @@ def _wait_for_one_log_file(store: Path, *, least: int = 1) -> int:
         return starts[0] if len(starts) <= 2 and starts[0] >= least else 0
 
     return wait_until(look, "all log files but the newest deleted", DEADLINE_S)
+
+
+def _wait_for_queue_files(store: Path, topic: str, minima: dict[int, int]) -> None:
+    """Wait until the first file of each queue has the queue's minimum."""
+
+    def look() -> bool:
+        names = {each: min((store / "consumequeue" / topic / str(each)).iterdir()).name for each in minima}
+        return all(minima[each] * ENTRY_BYTES < int(name) + QUEUE_FILE_BYTES for each, name in names.items())
+
+    wait_until(look, "queue files without entries deleted", DEADLINE_S)
 
 
 def _read(driver: Driver, topic: str) -> tuple[list[Event], dict[int, tuple[int, int]]]:

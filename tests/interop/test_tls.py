@@ -50,7 +50,7 @@ def enforcing(tmp_path_factory: pytest.TempPathFactory, chains: Path) -> Iterato
         yield server
 
 
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def test_a_java_client_that_verifies_and_is_verified(
     enforcing: GantryServer, chains: Path, tmp_path: Path, topic: str, running: Running, version: str
 ) -> None:
@@ -98,7 +98,7 @@ def test_our_client_uses_tls_with_java_servers(tmp_path: Path, topic: str) -> No
 
     used("gantrymq.client")
     with (
-        JavaNameServer("5.3.3", tmp_path / "namesrv") as namesrv,
-        JavaBroker("5.3.3", tmp_path / "broker", namesrv.address, keep=False),
+        JavaNameServer("5.3.3", tmp_path / "namesrv", tls=True) as namesrv,
+        JavaBroker("5.3.3", tmp_path / "broker", namesrv.address, keep=False, tls=True),
     ):
         assert asyncio.run(send_and_read(namesrv.address))

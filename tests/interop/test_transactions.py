@@ -60,7 +60,7 @@ def wait_until_decided(scratch: Path, namesrv: str) -> None:
     wait_until(lambda: not undecided(scratch, namesrv), "every transaction to be decided", DEADLINE_S)
 
 
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def test_transactions_end_as_their_producer_says(tmp_path: Path, topic: str, member: Start, version: str) -> None:
     with GantryServer.both(tmp_path / "ours", settings=SOON) as ours:
         used("gantrymq broker")

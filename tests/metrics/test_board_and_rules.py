@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ PROMETHEUS = ROOT / "packaging/prometheus/prometheus.yml"
 ALERTS = ROOT / "packaging/prometheus/gantrymq-alerts.yml"
 PAGE = ROOT / "docs/operations/monitoring.md"
 CASES = Path(__file__).with_name("alerts_test.yml")
+GRPC = ROOT / "tests/grpc"  # its simulated broker
 
 OF_PROMETHEUS = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate", "severity"}}
 OF_TARGETS = {"job", "instance"}
@@ -69,6 +71,20 @@ async def happen(cluster):
     cluster.broker.metrics.count_delivery("readers", "Orders", 1, 100)
     with suppress(BrokerRefused):
         await cluster.pull("Orders", "x", Broken.name)
+
+
+async def serve_grpc(cluster):
+    """Return a gRPC listener of the broker that has served and refused requests."""
+    if str(GRPC) not in sys.path:
+        sys.path.insert(0, str(GRPC))
+    served = importlib.import_module("grpc_broker").GrpcBroker(cluster)
+    await served.__aenter__()
+    sdk = await served.sdk()
+    await sdk.producer("Orders")
+    await sdk.client.ended(sdk.open("QueryOffset"))
+    await sdk.client.ended(sdk.open("SendMessage"))
+    await sdk.call("Heartbeat")
+    return served
 
 
 async def copy(cluster):
@@ -123,11 +139,23 @@ def labels_of(*scrapes):
 @pytest.fixture
 def names(beside, scrape, monkeypatch):
     """Name to labels of every metric of a broker where everything has happened."""
-    for needed in ("allocate", "diagnosis", "kit", "nameserver", "pop", "replication", "schedule", "transaction"):
+    pytest.importorskip("h2")
+    for needed in (
+        "allocate",
+        "diagnosis",
+        "grpc",
+        "kit",
+        "nameserver",
+        "pop",
+        "replication",
+        "schedule",
+        "transaction",
+    ):
         pytest.importorskip(f"gantrymq_{needed}")
 
     async def run(cluster, service):
         await happen(cluster)
+        served = await serve_grpc(cluster)
         async with (
             Client(cluster.namesrv, world=cluster.world, instance_name="one") as one,
             Client(cluster.namesrv, world=cluster.world, instance_name="two") as two,
@@ -140,6 +168,7 @@ def names(beside, scrape, monkeypatch):
             await cluster.world.clock.sleep(1)
             fail(cluster.broker.metrics._parts, monkeypatch)
             running = await scrape(cluster, service)
+        await served.__aexit__()
         await cluster.store.stop()
         return running, await scrape(cluster, service)
 

@@ -41,6 +41,12 @@ def test_the_image_and_the_documented_settings_let_others_in():
     assert "brokerIP1=192.0.2.10\n" in documented
 
 
+def test_the_image_listens_for_grpc_clients_unless_variables_say_otherwise():
+    written = re.search(r"echo '(listeners=sdk=grpc://0\.0\.0\.0:(\d+))' > (\S+)", DOCKERFILE)
+    assert f'CMD ["start", "-c", "{written[3]}", "--store", "/data/store"]' in DOCKERFILE
+    assert re.search(rf"^EXPOSE .*\b{written[2]}\b", DOCKERFILE, re.MULTILINE)
+
+
 def test_the_image_does_not_run_as_root_and_asks_for_its_health():
     assert "\nUSER gantrymq\n" in DOCKERFILE
     assert "http://127.0.0.1:5557/healthz" in DOCKERFILE

@@ -11,7 +11,7 @@ from scraping import Figures, commit
 
 from gantrymq.client import Client
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import MetricFamily, StoreMessage, StoreState
+from gantrymq.interfaces import AccessSummary, MetricFamily, StoreMessage, StoreState
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
@@ -353,7 +353,7 @@ def test_a_broker_that_its_name_server_lost_is_not(beside, http):
     assert b"no name server has this broker registered: 127.0.0.1:" in answer.body
 
 
-def seen(refusal=None, addresses="", servers=None, unwritten=None):
+def seen(refusal=None, addresses="", servers=None, unwritten=None, access=None):
     """A broker as the health check sees it."""
     state = StoreState(0, 0, 0, 0, refusal)
     figures = SimpleNamespace(
@@ -363,10 +363,13 @@ def seen(refusal=None, addresses="", servers=None, unwritten=None):
         name_servers=servers or {},
         parked={},
         unwritten=unwritten or {},
-        plugin_metrics=(MetricFamily("odd", "Odd.", (), {(): 1}, sentences={(): "it is odd"}),),
+        plugin_metrics=(
+            MetricFamily("odd", "Odd.", (), {(): 1}, sentences={(): "it is odd"}, health={"odd": [1], "broker": 0}),
+        ),
     )
     return SimpleNamespace(
         settings=SimpleNamespace(text=lambda key: addresses),
+        access=SimpleNamespace(summary=access or AccessSummary()),
         store=SimpleNamespace(state=lambda: state),
         metrics=SimpleNamespace(snapshot=lambda: figures),
     )
@@ -389,6 +392,15 @@ def seen(refusal=None, addresses="", servers=None, unwritten=None):
 def test_each_problem_is_a_sentence(broker, problems):
     found = health(broker)
     assert (found["healthy"], found["problems"], found["warnings"]) == (not problems, problems, ["it is odd"])
+
+
+def test_the_health_check_names_access_control_addresses_without_it_and_members_of_plugins():
+    assert health(seen())["access"] is None
+    guarded = AccessSummary("acl", "stateless", ("the broker listens on 10.0.0.5",))
+    found = health(seen(access=guarded))
+    assert found["access"] == {"authorizer": "acl", "strategy": "stateless"}
+    assert (found["odd"], found["broker"]) == ([1], "b"), "plugins add members, and change none"
+    assert (found["healthy"], found["warnings"]) == (True, ["the broker listens on 10.0.0.5", "it is odd"])
 
 
 def test_twenty_thousand_queues_are_read_in_short_steps(beside, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
-from gantrymq.loose_json import loads
+from gantrymq.loose_json import dumps, loads
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
 from gantrymq_nameserver.server import NameServer
@@ -83,6 +83,42 @@ def test_the_registered_address_stays_the_key(desk):
     desk.ask(104, {**gone, "brokerAddr": "127.0.0.1:10911"})
     assert not desk.service.tables.brokers
     assert not desk.service.tables.live
+
+
+def details(answer):
+    brokers = {each["brokerName"]: each.get("listenerAddrs") for each in answer["brokerDatas"]}
+    return brokers, {each["brokerName"]: each.get("attributes") for each in answer["queueDatas"]}
+
+
+def test_a_broker_learns_the_addresses_of_all_listeners_and_the_attributes_of_the_topic(make_desk):
+    desk = make_desk(supportActingMaster=True)
+    desk.register(**ADDRESSES)
+    desk.register(broker_id=1, listenerAddrs="external=slave.example:10931")
+    desk.register(brokerName="broker-b", brokerAddr="127.0.0.1:20911", enableActingMaster="true", brokerId="2")
+    assert details(route(desk)) == ({"broker-a": None, "broker-b": None}, {"broker-a": None, "broker-b": None})
+    master = {"external": "broker-a.example:10931", "internal": "10.0.0.5:10921"}
+    both = {"0": master, "1": {"external": "slave.example:10931"}}
+    for connection in (None, EXTERNAL):  # through which the broker came changes brokerAddrs only
+        found = route(desk, connection, withDetails="true")
+        assert details(found) == ({"broker-a": both, "broker-b": {}}, {"broker-a": {}, "broker-b": {}})
+        assert addresses(found) == addresses(route(desk, connection))
+
+    typed = {"attributes": {"message.type": "FIFO"}}
+    for body in (
+        {"queueDatas": [{"brokerName": "broker-a", "perm": 6, **typed}]},
+        {"queueDatas": [{"brokerName": "broker-b"}]},
+    ):
+        assert desk.ask(217, {"topic": "T"}, dumps(body)).code == 0
+    assert details(route(desk, withDetails="true"))[1] == {"broker-a": {"message.type": "FIFO"}, "broker-b": {}}
+    assert desk.ask(205, {"brokerName": "broker-a"}).code == 0
+    assert details(route(desk, withDetails="true"))[1]["broker-a"] == {"message.type": "FIFO"}
+
+
+@pytest.mark.parametrize("attributes", [7, ["a"], {"message.type": {}}])
+def test_attributes_that_cannot_be_read_are_refused(desk, attributes):
+    desk.register()
+    body = dumps({"queueDatas": [{"brokerName": "broker-a", "attributes": attributes}]})
+    assert desk.ask(217, {"topic": "New"}, body).code == 1
 
 
 def test_each_registration_replaces_the_addresses(desk):

@@ -114,3 +114,11 @@ class PopClient:
     async def send(self, *bodies, topic="T", queue_id=0, **more):
         for body in bodies:
             await self.cluster.put(topic, body, queue_id=queue_id, **more)
+
+
+async def send_numbered(client, count):
+    """Send *count* messages to queue 0 of T, each with its number as body."""
+    for number in range(count):
+        ext = {"a": "P", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(client.clock.now_ms())}
+        ext |= {"h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
+        assert (await client.ask(310, ext, b"%d" % number)).code == 0

@@ -2,7 +2,9 @@
 
 import pytest
 
+from gantrymq.plugin.interfaces import PoppedBatch
 from gantrymq_pop.order_info import CLEAN_AFTER_MS, OrderTable
+from gantrymq_pop.pop_response import counts_info
 
 KEY = ("T", "CG", 0)
 
@@ -10,7 +12,7 @@ KEY = ("T", "CG", 0)
 def table_of(offsets, invisible_ms=1000, attempt_id=None):
     table = OrderTable()
     counts = table.popped(KEY, attempt_id, 100, invisible_ms, offsets)
-    assert counts == ({}, 0)
+    assert counts == {}
     return table
 
 
@@ -33,6 +35,12 @@ def test_a_queue_is_free_when_the_time_is_over_or_the_same_attempt_asks():
     assert table.blocked_until_ms(KEY, "two", 1100) == 5000
 
 
+def test_the_times_of_messages_that_the_pop_did_not_deliver_are_not_kept():
+    table = table_of([4])
+    table.visible_later(KEY, 5, 100, 5000)
+    assert table.to_json()["table"]["T@CG"][0]["ot"] is None
+
+
 def test_after_the_clock_was_set_back_a_queue_is_blocked_for_the_invisible_time():
     table = OrderTable()
     table.popped(KEY, None, 3_600_000, 1000, [4, 5])
@@ -51,9 +59,9 @@ def test_what_is_acknowledged_for_another_pop_changes_nothing():
 
 def test_times_are_counted_but_not_for_the_same_attempt():
     table = table_of([4, 5], attempt_id="one")
-    assert table.popped(KEY, "one", 200, 1000, [4, 5]) == ({}, 0)
-    assert table.popped(KEY, "two", 300, 1000, [4, 5, 6]) == ({4: 1, 5: 1}, 0)
-    assert table.popped(KEY, "three", 400, 1000, [4, 5]) == ({4: 2, 5: 2}, 2)
+    assert table.popped(KEY, "one", 200, 1000, [4, 5]) == {}
+    assert table.popped(KEY, "two", 300, 1000, [4, 5, 6]) == {4: 1, 5: 1}
+    assert table.popped(KEY, "three", 400, 1000, [4, 5]) == {4: 2, 5: 2}
 
 
 def test_the_table_is_written_and_read_as_java_does():
@@ -76,3 +84,15 @@ def test_state_of_queues_without_pops_is_removed():
     table = table_of([4])
     table.clean(lambda key: False, 100)
     assert not table.to_json()["table"]
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "text"),
+    [
+        ({}, "1 2 0"),
+        ({5: 1}, "1 qo2%5 1;1 2 0"),
+        ({4: 3, 5: 1}, "1 qo2%4 3;1 qo2%5 1;1 2 1"),
+    ],
+)
+def test_the_counts_for_clients_have_a_minimum_for_the_queue(deliveries, text):
+    assert counts_info(PoppedBatch("%RETRY%CG_T", "1", 2, 4, [4, 5], deliveries)) == text

@@ -19,6 +19,36 @@ def test_the_position_follows_what_is_stored_in_order():
     assert queue.idle
 
 
+def test_messages_that_are_given_back_are_read_again_and_hold_back_the_position():
+    queue = PopQueue(10)
+    take = queue.took(10, 20)
+    queue.stored(queue.took(20, 30))
+    queue.give_back([12, 13, 17], take)
+    assert (queue.ahead(), queue.behind, queue.position()) == ((12, 14), 3, 12)
+    assert queue.times == {12: 1, 13: 1, 17: 1}
+    again = queue.took(12, 14)
+    assert (queue.ahead(), queue.behind, queue.position()) == ((17, 18), 1, 12)
+    queue.stored(again)
+    assert queue.position() == 17
+    held = queue.hold(17, 18)
+    queue.stored(queue.took(17, 18))
+    assert (queue.ahead(), queue.position()) == ((30, None), 17)
+    queue.stored(held)
+    assert queue.position() == 30
+
+
+def test_messages_before_the_committed_offset_are_read_again_and_hold_back_nothing():
+    queue = PopQueue(10)
+    queue.give_back([3, 4, 8], None)
+    assert (queue.ahead(), queue.behind, queue.position(), queue.idle) == ((3, 5), 3, 10, False)
+    early, late = queue.took(3, 5), queue.took(8, 9)
+    queue.stored(queue.took(10, 12))
+    assert queue.position() == 12
+    queue.stored(late)
+    queue.give_back([4], early)
+    assert (queue.ahead(), queue.position()) == ((4, 5), 12)
+
+
 def test_what_failed_is_read_again_first():
     queue = PopQueue(0)
     first, second = queue.took(0, 4), queue.took(4, 6)

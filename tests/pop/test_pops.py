@@ -111,6 +111,25 @@ def test_the_new_handle_of_a_changed_message_acknowledges_it(popped):
     popped(main)
 
 
+def test_a_change_that_is_repeated_gives_the_message_out_once(popped):
+    """Its answer was lost, so the client repeats it with the handle that it has."""
+
+    async def main(client):
+        await client.send(b"1")
+        (message,) = (await client.pop(invisible=60_000)).messages
+        changed = await client.change(message, 1_000)
+        await client.clock.sleep(0.5)
+        again = await client.change(message, 1_000)
+        assert again.ext == changed.ext
+        await client.clock.sleep(2)
+        assert (await client.change(message, 1_000)).ext == changed.ext
+        (back,) = (await client.pop(invisible=60_000)).messages
+        assert (await client.ack(back)).code == 0
+        assert (await client.pop(poll=70_000)).bodies == []
+
+    popped(main)
+
+
 def test_a_batch_of_acknowledgements(popped):
     async def main(client):
         await client.send(*(b"%d" % each for each in range(20)))

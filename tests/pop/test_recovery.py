@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from pop_client import PopClient
+from pop_client import PopClient, send_numbered
 from test_crashes import Rig
 
 from gantrymq.model.queue import Queue
@@ -12,13 +12,6 @@ from gantrymq_pop.service import PopService
 from gantrymq_testing.simulated import simulate
 
 SAVED_S = 20  # offsets are saved by then
-
-
-async def send(client, count):
-    for number in range(count):
-        ext = {"a": "P", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(client.clock.now_ms())}
-        ext |= {"h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
-        assert (await client.ask(310, ext, b"%d" % number)).code == 0
 
 
 async def pop_all(client, count, but):
@@ -38,7 +31,7 @@ def test_a_reset_persists(taken):
         rig = Rig(world, 1, 0)
         await rig.start()
         async with PopClient(rig) as client:
-            await send(client, 100)
+            await send_numbered(client, 100)
             await pop_all(client, 100, but=0)
             await client.clock.sleep(SAVED_S)
             rig.server.tables.offsets.reset("CG", Queue("T", 0), 0)
@@ -61,13 +54,13 @@ def test_a_topic_made_anew_is_read_from_its_start_and_its_messages_come_once():
         rig = Rig(world, 1, 0)
         await rig.start()
         async with PopClient(rig) as client:
-            await send(client, 40)
+            await send_numbered(client, 40)
             await pop_all(client, 40, but=0)
             assert (await client.ask(215, {"topic": "T"})).code == 0
             await client.clock.sleep(5)
             rig.process.enter(rig.broker.topics.put, TopicConfig("T", 3, 3))
             await client.clock.sleep(SAVED_S)
-            await send(client, 50)
+            await send_numbered(client, 50)
             await client.clock.sleep(SAVED_S)
             rig.process.kill()
             await client.clock.sleep(2)
@@ -95,7 +88,7 @@ def test_a_kill_between_the_stop_of_the_service_and_the_save_gives_nothing_out_t
         monkeypatch.setattr(PopService, "stop", stop_and_die)
         await rig.start()
         async with PopClient(rig) as client:
-            await send(client, 10)
+            await send_numbered(client, 10)
             await client.clock.sleep(SAVED_S)
             assert len((await client.pop(invisible=600_000)).messages) == 10
             stopping = asyncio.ensure_future(rig.process.run(rig.server.stop()))
@@ -116,7 +109,7 @@ def test_a_message_changed_before_a_reset_does_not_move_the_group_after_it():
         rig = Rig(world, 1, 0)
         await rig.start()
         async with PopClient(rig) as client:
-            await send(client, 40)
+            await send_numbered(client, 40)
             messages = (await client.pop(most=32, invisible=600_000)).messages
             await client.clock.sleep(SAVED_S)
             rig.server.tables.offsets.reset("CG", Queue("T", 0), 0)

@@ -19,7 +19,7 @@ from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
 from gantrymq_replication.acting.acting_service import ActingService
-from gantrymq_replication.acting.rules import RETURN_S, START_S, ActingRules
+from gantrymq_replication.acting.policy import RETURN_S, START_S, ActingPolicy
 
 SEEDS = range(int(os.environ.get("GANTRYMQ_REPLICATION_SEEDS", "1")))
 
@@ -259,51 +259,51 @@ def test_whoever_is_killed_nothing_is_lost_and_nothing_comes_twice(seed):
     simulate_group(main, seed)
 
 
-# --- rules -----------------------------------------------------------------------------------------------------------
+# --- policy ----------------------------------------------------------------------------------------------------------
 
 
-def acts(rules, members, *, connected=False, now=START_S):
-    rules.members_are(members)
-    return rules.acts(connected=connected, now=now)
+def acts(policy, members, *, connected=False, now=START_S):
+    policy.members_are(members)
+    return policy.acts(connected=connected, now=now)
 
 
 def test_only_the_smallest_registered_slave_without_a_living_master_acts():
-    rules = ActingRules(2, 0.0)
-    assert not acts(rules, None)
-    assert not acts(rules, {})
-    assert not acts(rules, {0: "m", 2: "s"})
-    assert not acts(rules, {1: "s", 2: "s"})
-    assert acts(rules, {2: "s", 3: "s"})
-    assert acts(rules, None), "a name server that does not answer changes nothing"
-    assert not acts(rules, {2: "s"}, connected=True)
-    assert not ActingRules(0, 0.0).acts(connected=False, now=START_S)
+    policy = ActingPolicy(2, 0.0)
+    assert not acts(policy, None)
+    assert not acts(policy, {})
+    assert not acts(policy, {0: "m", 2: "s"})
+    assert not acts(policy, {1: "s", 2: "s"})
+    assert acts(policy, {2: "s", 3: "s"})
+    assert acts(policy, None), "a name server that does not answer changes nothing"
+    assert not acts(policy, {2: "s"}, connected=True)
+    assert not ActingPolicy(0, 0.0).acts(connected=False, now=START_S)
 
 
 def test_a_master_that_announced_its_return_is_waited_for_but_not_for_ever():
-    rules = ActingRules(1, 0.0)
-    assert acts(rules, {1: "s"})
-    rules.master_returns(100)
-    assert not acts(rules, {1: "s"}, now=100 + RETURN_S - 1)
-    assert acts(rules, {1: "s"}, connected=True, now=100 + RETURN_S)
-    assert not acts(rules, {0: "m", 1: "s"}, now=200)
-    assert not acts(rules, {1: "s"}, connected=True, now=201)
+    policy = ActingPolicy(1, 0.0)
+    assert acts(policy, {1: "s"})
+    policy.master_returns(100)
+    assert not acts(policy, {1: "s"}, now=100 + RETURN_S - 1)
+    assert acts(policy, {1: "s"}, connected=True, now=100 + RETURN_S)
+    assert not acts(policy, {0: "m", 1: "s"}, now=200)
+    assert not acts(policy, {1: "s"}, connected=True, now=201)
 
 
 def test_the_return_of_a_master_that_is_gone_again_is_not_waited_for():
-    rules = ActingRules(1, 0.0)
-    assert acts(rules, {1: "s"})
-    assert not rules.return_failed()
-    rules.master_returns(100)
-    assert not acts(rules, {1: "s"}, now=101)
-    assert rules.return_failed()
-    assert acts(rules, {1: "s"}, now=101)
+    policy = ActingPolicy(1, 0.0)
+    assert acts(policy, {1: "s"})
+    assert not policy.return_failed()
+    policy.master_returns(100)
+    assert not acts(policy, {1: "s"}, now=101)
+    assert policy.return_failed()
+    assert acts(policy, {1: "s"}, now=101)
 
 
 def test_a_slave_that_has_just_started_serves_consumers_and_waits_for_its_master():
-    rules = ActingRules(1, 10.0)
-    assert not acts(rules, {1: "s"}, now=9.9 + START_S)
-    assert rules.serves_consumers
-    assert acts(rules, {1: "s"}, now=10 + START_S)
-    rules = ActingRules(1, 10.0)
-    assert not acts(rules, {0: "m", 1: "s"}, now=11)
-    assert acts(rules, {1: "s"}, now=12), "its master was there"
+    policy = ActingPolicy(1, 10.0)
+    assert not acts(policy, {1: "s"}, now=9.9 + START_S)
+    assert policy.serves_consumers
+    assert acts(policy, {1: "s"}, now=10 + START_S)
+    policy = ActingPolicy(1, 10.0)
+    assert not acts(policy, {0: "m", 1: "s"}, now=11)
+    assert acts(policy, {1: "s"}, now=12), "its master was there"

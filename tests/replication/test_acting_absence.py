@@ -122,7 +122,7 @@ def test_a_master_says_what_it_waits_for(caplog):
         await group.names.stop()
         starting = asyncio.ensure_future(group.master.start())
         await group.clock.sleep(3)
-        assert "serves nobody yet; it waits, up to 30 s after its start: no name server answers" in caplog.text
+        assert "serves no clients yet; it waits, up to 30 s after its start: no name server answers" in caplog.text
         group.master.process.kill()
         await asyncio.wait([starting])
 

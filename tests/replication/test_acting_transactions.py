@@ -3,7 +3,7 @@
 import pytest
 from acting_groups import simulate_group
 
-from gantrymq.errors import RequestRefused
+from gantrymq.errors import IllegalOperation
 from gantrymq.interfaces import EndTransaction, Outcome
 
 COMMIT, ROLLBACK = 8, 12
@@ -34,10 +34,10 @@ def test_the_end_of_a_transaction_that_was_given_to_another_broker_says_so():
         await group.master.start()
         await group.copied()
         for number in (0, 3):
-            with pytest.raises(RequestRefused, match="another broker") as refused:
+            with pytest.raises(IllegalOperation, match="another broker") as refused:
                 await end(number, COMMIT)
             assert refused.value.response_code == 604
-        with pytest.raises(RequestRefused, match="was rolled back"):
+        with pytest.raises(IllegalOperation, match="was rolled back"):
             await end(1, COMMIT)
         assert await group.master.received() == []
 

@@ -7,7 +7,7 @@ import pytest
 from ha_pairs import end, following, problem, put, replicas, service, simulate_pair
 
 from gantrymq.config import Settings
-from gantrymq.errors import Unconfirmed
+from gantrymq.errors import FlushSlaveTimeout
 from gantrymq.interfaces import SendRequest
 from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.log_comparison import OVERLAP_BYTES
@@ -49,7 +49,7 @@ def test_the_end_of_a_log_that_nothing_is_known_of_confirms_nothing():
         for _ in range(3):
             stranger.write(report(end(master)))
             await pair.world.clock.sleep(0.2)
-        assert set(await asyncio.gather(*sends)) == {Unconfirmed.FLUSH_SLAVE_TIMEOUT}
+        assert set(await asyncio.gather(*sends)) == {FlushSlaveTimeout.response_code}
         sends = [asyncio.ensure_future(sent(master)) for _ in range(2)]
         await pair.world.clock.sleep(0.2)
         stranger.write(report(end(master)))  # now it acknowledges what it was sent
@@ -76,7 +76,7 @@ def test_a_slave_with_another_log_confirms_nothing():
         await pair.world.clock.sleep(0.3)
         assert 4 * 300 < other_end - OVERLAP_BYTES < end(master)  # the slave first reports a place after some of them
         slave = await pair.slave(master)
-        assert set(await asyncio.gather(*sends)) == {Unconfirmed.FLUSH_SLAVE_TIMEOUT}
+        assert set(await asyncio.gather(*sends)) == {FlushSlaveTimeout.response_code}
         assert problem(slave) and not following(slave)
         writer.close()
 
@@ -145,7 +145,7 @@ def test_a_slave_of_rocketmq_confirms_by_its_first_report_if_it_was_asked(known,
         master, sends, writer = await waiting(pair)
         _, slave = await pair.connect(master)
         slave.write(report(end(master)))
-        assert set(await asyncio.gather(*sends)) == {0 if known else Unconfirmed.FLUSH_SLAVE_TIMEOUT}
+        assert set(await asyncio.gather(*sends)) == {0 if known else FlushSlaveTimeout.response_code}
         writer.close()
         slave.close()
 
@@ -203,7 +203,7 @@ def test_a_power_cut_of_a_slave_does_not_make_two_of_it():
         await slave.stop()
         await slave.start()
         await pair.until(lambda: [each.acked for each in replicas(master)] == [0, end(master), end(master)], "reports")
-        assert not send.done() and await send == Unconfirmed.FLUSH_SLAVE_TIMEOUT
+        assert not send.done() and await send == FlushSlaveTimeout.response_code
         writer.close()
 
     simulate_pair(main)

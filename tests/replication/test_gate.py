@@ -3,7 +3,7 @@
 import asyncio
 
 from gantrymq.config import Settings
-from gantrymq.errors import Unconfirmed
+from gantrymq.errors import FlushSlaveTimeout, SlaveNotAvailable, Unconfirmed
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.replicas import Replica, Replicas
 from gantrymq_replication.settings import SCHEMA, HaSettings
@@ -91,7 +91,7 @@ def test_a_wait_that_is_late_or_cancelled_leaves_the_others():
         await world.clock.sleep(LATE_S / 2)
         (last,) = await rig.wait_for(300)
         await world.clock.sleep(LATE_S / 2 + 0.1)
-        assert code(early) == Unconfirmed.FLUSH_SLAVE_TIMEOUT and not last.done()
+        assert code(early) == FlushSlaveTimeout.response_code and not last.done()
         await rig.acknowledge(300)
         assert code(last) == 0
 
@@ -104,7 +104,7 @@ def test_the_end_of_the_master_ends_all_waits():
         tasks = await rig.wait_for(100, 200)
         rig.gate.close()
         await asyncio.wait(tasks)
-        assert {code(task) for task in tasks} == {Unconfirmed.SLAVE_NOT_AVAILABLE}
+        assert {code(task) for task in tasks} == {SlaveNotAvailable.response_code}
 
     simulate(1, run)
 

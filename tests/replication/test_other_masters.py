@@ -3,7 +3,7 @@
 import pytest
 from ha_pairs import end, following, ha_address, problem, put, replicas, service, simulate_pair
 
-from gantrymq.errors import Unconfirmed
+from gantrymq.errors import FlushSlaveTimeout, SlaveNotAvailable
 from gantrymq.interfaces import SendRequest
 from gantrymq.model.topic import TopicConfig
 from gantrymq_replication.master_broker import MasterBroker
@@ -70,7 +70,7 @@ def test_a_slave_that_knows_a_new_master_confirms_nothing_to_the_old_one(caplog)
         await pair.until(lambda: told.master_address != ha_address(master), "another master", 40)
         before = end(slave)
         codes = {await sent(master) for _ in range(5)}
-        assert codes <= {Unconfirmed.FLUSH_SLAVE_TIMEOUT, Unconfirmed.SLAVE_NOT_AVAILABLE} and not replicas(master)
+        assert codes <= {FlushSlaveTimeout.response_code, SlaveNotAvailable.response_code} and not replicas(master)
         assert end(slave) == before
         assert f"master {ha_address(master)}: the master is at {told.master_address} now" in caplog.text
 
@@ -142,6 +142,6 @@ def test_another_size_of_log_files_is_noticed_before_anything_is_copied():
         await pair.until(lambda: "mappedFileSizeCommitLog=65536" in problem(slave), "refusal")
         assert "its log files have 65536 bytes, those here 131072" in problem(slave)
         await pair.world.clock.sleep(12)
-        assert await sent(master) == Unconfirmed.SLAVE_NOT_AVAILABLE and end(slave) == 0
+        assert await sent(master) == SlaveNotAvailable.response_code and end(slave) == 0
 
     simulate_pair(main)

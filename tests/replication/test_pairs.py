@@ -8,7 +8,7 @@ import pytest
 from certificates import make_certificate
 from ha_pairs import SETTINGS, end, following, log_of, problem, put, replicas, service, simulate_pair, slave_of
 
-from gantrymq.errors import ConfigError, RequestRefused, Unconfirmed
+from gantrymq.errors import ConfigError, FlushSlaveTimeout, RequestRefused, SlaveNotAvailable
 from gantrymq.interfaces import SendRequest
 from gantrymq.model.role import Role
 from gantrymq_replication.master import MasterService
@@ -243,7 +243,7 @@ def test_sync_master_answers_after_the_slave_has_the_message():
         master = await pair.master(**SYNC)
         await pair.world.clock.sleep(11)  # slaves are waited for after the start
         code, seconds = await outcome(master)
-        assert code == Unconfirmed.SLAVE_NOT_AVAILABLE and seconds < 1
+        assert code == SlaveNotAvailable.response_code and seconds < 1
         slave = await pair.slave(master)
         await pair.equal(master, slave)
         for _ in range(10):
@@ -275,7 +275,7 @@ def test_a_starting_sync_master_without_slaves_answers_after_slave_timeout():
     async def main(pair):
         master = await pair.master(**SYNC, slaveTimeout=1000)
         code, seconds = await outcome(master)
-        assert code == Unconfirmed.FLUSH_SLAVE_TIMEOUT and 0.9 < seconds < 1.1
+        assert code == FlushSlaveTimeout.response_code and 0.9 < seconds < 1.1
 
     simulate_pair(main)
 
@@ -318,12 +318,12 @@ def test_a_slave_that_reads_but_never_acknowledges_is_late():
         writer.write(bytes(8))
         await pair.until(lambda: replicas(master), "a slave")
         code, seconds = await outcome(master)
-        assert code == Unconfirmed.FLUSH_SLAVE_TIMEOUT and 1.9 < seconds < 2.1
+        assert code == FlushSlaveTimeout.response_code and 1.9 < seconds < 2.1
         sends = [asyncio.ensure_future(outcome(master)) for _ in range(5)]
         await pair.world.clock.sleep(0.5)
         sends += [asyncio.ensure_future(outcome(master)) for _ in range(5)]
         for code, seconds in await asyncio.gather(*sends):  # each has its own time limit
-            assert code == Unconfirmed.FLUSH_SLAVE_TIMEOUT and 1.9 < seconds < 2.1
+            assert code == FlushSlaveTimeout.response_code and 1.9 < seconds < 2.1
         writer.close()
 
     simulate_pair(main)
@@ -338,7 +338,7 @@ def test_a_master_that_stops_acknowledges_nothing_that_no_slave_has():
         send = asyncio.ensure_future(outcome(master))
         await pair.world.clock.sleep(1)
         await master.stop()
-        assert (await send)[0] == Unconfirmed.FLUSH_SLAVE_TIMEOUT
+        assert (await send)[0] == FlushSlaveTimeout.response_code
         writer.close()
 
     simulate_pair(main)
@@ -389,7 +389,7 @@ def test_every_slave_in_sync_is_waited_for_with_all_ack():
         writer.write(end(master).to_bytes(8, "big"))
         await pair.until(lambda: len(replicas(master)) == 2, "two slaves")
         code, seconds = await outcome(master)
-        assert code == Unconfirmed.FLUSH_SLAVE_TIMEOUT and 2.9 < seconds < 3.1
+        assert code == FlushSlaveTimeout.response_code and 2.9 < seconds < 3.1
         await pair.world.clock.sleep(5)  # it is in sync no more
         assert (await outcome(master))[0] == 0
         writer.close()

@@ -52,7 +52,7 @@ def test_three_days_take_milliseconds():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_each_message_is_delivered_once_whatever_happens(seed, caplog):
     seeded = random.Random(f"{seed}/lives")
     steps = seed % 4 == 3  # clocks are set in some of the runs

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from late_gates import put_gate
+from long_responses import WrittenTogether
 
 from gantrymq.client import SendFailed
 from gantrymq.errors import BrokerRefused, MessageIllegal, StoreError
@@ -15,6 +16,7 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
+from gantrymq.remoting.responses import MAX_AT_ONCE
 from gantrymq_schedule.timer.checkpoint_files import TimerCheckpointFiles
 from gantrymq_schedule.timer.messages import TIMER_QUEUE
 from gantrymq_schedule.timer.recall import decode_handle
@@ -198,6 +200,19 @@ def test_operators_see_how_timers_are(gantrymq_simulation):
     assert decode_timer_checkpoint(checkpoint).queue_offset == 1
     assert shown["rocketmq_timing_messages"] == {("A",): 1.0}
     assert shown["rocketmq_timer_enqueue_total"] == {(): 1}
+
+
+def test_a_few_responses_with_numbers_of_waiting_messages_are_written_at_once(gantrymq_simulation, monkeypatch):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        await cluster.send("A", b"x", system_properties={"TIMER_DELAY_SEC": "60"})
+        await cluster.world.clock.sleep(3)
+        written = WrittenTogether(monkeypatch, cluster.world.clock)
+        answers = await asyncio.gather(*(ask(cluster, 61) for _ in range(3 * MAX_AT_ONCE)))
+        assert {json.loads(each.body)["timingCount"]["A"]["count"] for each in answers} == {1}
+        assert written.most == MAX_AT_ONCE
+
+    gantrymq_simulation(work)
 
 
 def test_timers_that_are_off_take_nothing(gantrymq_simulation):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-# Makes `import simulation_rig` work in any import mode of pytest.
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
+# Makes `import simulation_rig`, and the gRPC client of the tests of gRPC, work in any import mode of pytest.
+for folder in (Path(__file__).parent, Path(__file__).parents[1] / "grpc"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 pytest.register_assert_rewrite("simulation_rig")
 

@@ -2,6 +2,7 @@
 
 python tests/simulation/replay.py 17 18
 python tests/simulation/replay.py 1-1000
+python tests/simulation/replay.py --grpc 1-200
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import sys
 import time
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from simulation_rig.harness import run
+from simulation_rig.harness import Report, run
 
 
 def seeds_of(word: str) -> range:
@@ -29,21 +31,44 @@ def seeds_of(word: str) -> range:
     return found
 
 
+def of_remoting(seed: int) -> tuple[Report, str]:
+    """Run *seed*, and return its report and the numbers in it."""
+    report = run(seed)
+    plan = report.plan
+    return report, (
+        f"{plan.store} {plan.settings['flushDiskType']} {' '.join(plan.faults) or 'no faults'}: "
+        f"{report.sent} and {report.odd} sent, {report.acknowledged} acknowledged, {report.stored} stored, "
+        f"{report.shared} consumed by a group, {report.repeated} of them again"
+    )
+
+
+def of_grpc(seed: int) -> tuple[Any, str]:
+    """Run *seed* of the simulation of gRPC clients."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "grpc"))
+    from simulation_rig.grpc_run import run as run_grpc
+
+    report = run_grpc(seed)
+    plan = report.plan
+    members = " ".join(plan.members["G"])
+    return report, (
+        f"{members}; {' '.join(plan.faults) or 'no faults'}; {plan.moves} moves: {report.sent} sent, "
+        f"{report.delivered} delivered, {report.repeated} of them again"
+    )
+
+
 def main(words: list[str]) -> int:
     """Print one line for each seed, with its problems if it has any; return the number of failed seeds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", nargs="+", type=seeds_of, metavar="SEED", help="a number, or a range such as 1-1000")
+    parser.add_argument("--grpc", action="store_true", help="run the seeds of the simulation of gRPC clients")
+    given = parser.parse_args(words)
     failed = 0
-    for seed in chain.from_iterable(parser.parse_args(words).seeds):
+    for seed in chain.from_iterable(given.seeds):
         began = time.monotonic()
-        report = run(seed)
-        plan = report.plan
+        report, text = of_grpc(seed) if given.grpc else of_remoting(seed)
         print(
-            f"seed {seed}: {plan.store} {plan.settings['flushDiskType']} {' '.join(plan.faults) or 'no faults'}: "
-            f"{report.sent} and {report.odd} sent, {report.acknowledged} acknowledged, {report.stored} stored, "
-            f"{report.shared} consumed by a group, {report.repeated} of them again, "
-            f"{report.starts} starts, "
-            f"{len(report.problems)} problems, {time.monotonic() - began:.2f} s",
+            f"seed {seed}: {text}, {report.starts} starts, {len(report.problems)} problems, "
+            f"{time.monotonic() - began:.2f} s",
             flush=True,
         )
         for problem in report.problems:

@@ -133,9 +133,8 @@ def check(seed, orderly):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_members_come_and_go(seed, orderly):
-    check(seed, orderly)
+def test_members_come_and_go(orderly):
+    check(1, orderly)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Rows of Arrow tables under the names and in the form that records.jsonl has."""
+"""Golden stores in tests with Spark: their names, and rows of Arrow tables in the form that records.jsonl has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import base64
 import hashlib
 import ipaddress
 from typing import Any
+
+import pytest
 
 SAME = [
     "topic",
@@ -62,3 +64,11 @@ def recorded(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The members of records.jsonl that rows have."""
     found = [{name: value for name, value in line.items() if name != "magic"} for line in records]
     return [line for line in found if line["kind"] == "record"]
+
+
+def golden_names(names, usual):
+    """Parameters of a test: the names of golden stores, of which those that are not in *usual* are long.
+
+    Tests without Spark read every golden store in each run.
+    """
+    return [pytest.param(name, marks=() if name in usual else pytest.mark.long) for name in names]

@@ -7,7 +7,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("gantrymq_storage_mmap")
 pytest.importorskip("gantrymq_filter_tag")
 
-from spark_columns import described, recorded
+from spark_columns import described, golden_names, recorded
 
 from gantrymq.errors import ConfigError, StoreError
 from gantrymq.interfaces.store import StoreMessage
@@ -145,7 +145,9 @@ def test_columns_are_those_of_the_broker_s_messages(session, broker, tmp_path):
     assert kept.orderBy(*order).collect() == live.orderBy(*order).collect()
 
 
-@pytest.mark.parametrize("name", ["normal", "batch", "innerbatch", "retry", "pop"])
+@pytest.mark.parametrize(
+    "name", golden_names(["normal", "batch", "innerbatch", "retry", "pop"], ("innerbatch", "retry"))
+)
 def test_a_store_of_java_archived_is_what_java_read(session, golden, tmp_path, name):
     scenario = golden(name)
     given = Input(store=str(scenario.store), options={"brokerName": "broker-a", "unwrapBatches": "false"})

@@ -10,6 +10,7 @@ from golden_stores import SCENARIOS
 sys.path.append(str(Path(__file__).parents[1] / "store_tools"))
 
 from planted_store import Planted
+from spark_columns import golden_names
 
 from gantrymq_spark.jobs.audit import Limits, audit
 from gantrymq_spark.jobs.audit_summary import summary_of, write_findings
@@ -132,12 +133,7 @@ TOLD = {
 }
 
 
-TELLING = ("crash/torn-recovered", "innerbatch", "mqadmin", "pop", "retry", "timer", "transaction")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in TELLING else pytest.mark.long) for name in SCENARIOS]
-)
+@pytest.mark.parametrize("name", golden_names(SCENARIOS, ("crash/torn-recovered", "mqadmin", "retry", "transaction")))
 def test_java_s_stores(session, golden, name):
     scenario = golden(name)
     newest_ms = max(record.get("storeTimestamp") or 0 for record in scenario.records)

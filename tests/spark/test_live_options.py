@@ -2,6 +2,7 @@
 
 import pytest
 
+from gantrymq.client import Credentials
 from gantrymq.errors import ConfigError
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.columns import COLUMNS
@@ -101,6 +102,23 @@ def test_filters():
     assert (found.expression, found.expression_type) == ("a > 5", "SQL92")
 
 
+def test_an_account_of_the_options_goes_before_that_of_the_driver():
+    environ = {"GANTRYMQ_ACCESS_KEY": "ops", "GANTRYMQ_SECRET_KEY": "ops-secret"}
+    given = {"namesrv": "n:1", "subscribe": "T"}
+
+    def account(**more):
+        return read_options({**given, **more}, streaming=False, environ=environ).credentials
+
+    assert account() == Credentials("ops", "ops-secret")
+    assert account(accessKey="shop", secretKey="s3cret-1") == Credentials("shop", "s3cret-1")
+    with_token = account(accessKey="shop", secretKey="s3cret-1", securityToken="t")
+    assert with_token == Credentials("shop", "s3cret-1", "t")
+    hidden = read_options({**given, "accessKey": "a", "secretKey": "s3cret-1"}, streaming=True, environ={})
+    assert "s3cret-1" not in repr(hidden)
+    with pytest.raises(ConfigError, match="GANTRYMQ_SECRET_KEY is not"):
+        read_options(given, streaming=False, environ={"GANTRYMQ_ACCESS_KEY": "ops"})
+
+
 MISTAKES = {
     "no option startingOffset; did you mean startingOffsets?": {"startingOffset": "latest"},
     "has no option zzz; the options are namesrv, tls": {"zzz": "1"},
@@ -142,6 +160,9 @@ MISTAKES = {
     "maxOffsetsPerTrigger is for streaming queries; remove it, this query is a batch": {"maxOffsetsPerTrigger": "5"},
     "option brokerWait: 'long' is not a duration": {"brokerWait": "long"},
     "option tls: 'yes' is neither true nor false": {"tls": "yes"},
+    "option secretKey is missing; an account has accessKey and secretKey": {"accessKey": "shop"},
+    "option accessKey is missing": {"securityToken": "t"},
+    "option secretKey is empty": {"accessKey": "shop", "secretKey": " "},
 }
 STREAM_MISTAKES = {
     "endingOffsets is for batch queries; remove it, this query is a stream": {"endingOffsets": "latest"},

@@ -86,10 +86,10 @@ def test_filters_and_columns_of_a_batch(session, broker, pushed):
     assert numbers(frame.where("tags in ('t0', 't2')")) == [n for n in range(60) if n % 3 != 1]
     assert numbers(frame.where("tags is null")) == []
     times = sorted(row.storeTimestamp for row in frame.collect())
-    for moment in times[::20]:
-        for holds in (operator.lt, operator.le, operator.eq, operator.ge, operator.gt):
-            expected = sum(holds(time, moment) for time in times)
-            assert frame.where(holds(sql.col("storeTimestamp"), moment)).count() == expected
+    moment = times[30]
+    for holds in (operator.lt, operator.le, operator.eq, operator.ge, operator.gt):
+        expected = sum(holds(time, moment) for time in times)
+        assert frame.where(holds(sql.col("storeTimestamp"), moment)).count() == expected
     chosen = reader(session, broker, topic).schema("queueOffset BIGINT, body BINARY").load()
     assert chosen.columns == ["queueOffset", "body"]
     assert numbers(chosen) == list(range(60))

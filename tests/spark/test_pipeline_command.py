@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
+from gantrymq_spark.commands import JOBS
 from gantrymq_spark.commands.inputs import input_options
-from gantrymq_spark.commands.pipeline import JOBS
 from gantrymq_spark.commands.progress import JobProgress, running_jobs
 from gantrymq_spark.commands.spark import sentence_of, spark_options
 from gantrymq_spark.jobs.inputs import Input

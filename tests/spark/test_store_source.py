@@ -4,7 +4,7 @@ import os
 
 import pytest
 from golden_stores import SCENARIOS
-from spark_columns import described, recorded
+from spark_columns import described, golden_names, recorded
 
 from gantrymq_spark.columns import COLUMNS, spark_schema
 
@@ -15,7 +15,7 @@ def store(session, scenario, **options):
     return session.read.format("gantrymq.store").options(**options).load(str(scenario.store))
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", golden_names(SCENARIOS, ("crash/torn", "innerbatch", "normal", "v550")))
 def test_a_data_frame_is_what_java_reads(session, golden, name):
     scenario = golden(name)
     frame = store(session, scenario, storedBodies="true", maxBytesPerPartition="100k", brokerName="broker-a")

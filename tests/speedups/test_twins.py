@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import hmac
 import itertools
 import json
 import random
@@ -35,7 +36,7 @@ from gantrymq.model.sys_flag import (
 from gantrymq.remoting import frame as frames_module
 from gantrymq.remoting import sends as sends_module
 from gantrymq.remoting.codes import FLAG_ONEWAY
-from gantrymq.remoting.command import Command
+from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import Frame
 from gantrymq.remoting.headers import base as headers_module
 from gantrymq.remoting.headers.base import fields_of
@@ -44,6 +45,7 @@ from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.headers.send import SendMessageResponse
 from gantrymq.remoting.responses import SendResponses
 from gantrymq.remoting.sends import SendCommand
+from gantrymq.remoting.signatures import SignedRequest
 from gantrymq.world.real import real_world
 from gantrymq_storage_mmap.log import append as appender
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
@@ -316,12 +318,136 @@ def read_or_refused(read, cls, ext):
         return str(problem)
 
 
+# --- signatures -------------------------------------------------------------------------------------------------------
+
+SECRETS = [b"old secret", b"secret"]
+SIGNED_BODY = b'{"extFields":{"Signature":"%s"}}' % base64.b64encode(hmac.digest(b"secret", b"body", "sha1"))
+ODD_NAMES = (
+    "_UNIQUE_KEY_QUERY",
+    "SecurityToken",
+    "Signature",
+    "Signaturf",
+    "S",
+    "é",
+    "\U0001f600",
+    "\uffff",
+    "a",
+    "z",
+    "",
+)
+ODD_VALUES = (
+    "",
+    "é",
+    "\x00\x1f",
+    '"/\\',
+    "\b\f\n\r\t",
+    "\ud800",
+    "\U0001f600",
+    0,
+    7,
+    10**17,
+    -1,
+    -0.0,
+    2.5,
+    True,
+    None,
+)
+
+
+def signed_header(rng, body, version):
+    """Return the header of a send; usually with a valid signature."""
+    fields = send_fields(rng)
+    fields.pop("Signature", None)
+    for name in rng.sample(ODD_NAMES, rng.randrange(4)):
+        fields[name] = rng.choice(ODD_VALUES) if rng.random() < 0.5 else "value"
+    pairs = list(fields.items())
+    rng.shuffle(pairs)
+    asked = Command(310, ext=known_as(dict(pairs)), version=version, body=body)
+    signature = base64.b64encode(hmac.digest(rng.choice(SECRETS), SignedRequest(asked).signed_content(), "sha1"))
+    pairs.insert(
+        rng.randrange(len(pairs) + 1), ("Signature", one_of(rng, signature.decode(), "", "é", "AAAA", 5, None))
+    )
+    if rng.random() < 0.05:
+        pairs.pop(rng.randrange(len(pairs)))
+    ext = spelled(rng, ((text(rng, name), text(rng, value)) for name, value in pairs))
+    members = {"code": 310, "language": "JAVA", "version": version, "opaque": 1, "flag": 0}
+    whole = [*((text(rng, name), text(rng, value)) for name, value in members.items()), ('"extFields"', ext)]
+    rng.shuffle(whole)
+    return spelled(rng, whole).encode("utf-8", "surrogatepass")
+
+
+def known_as(fields):
+    """Return fields as `decode` does."""
+    members = {"code": 310, "language": "JAVA", "version": 1, "opaque": 1, "flag": 0, "extFields": fields}
+    return decode(Frame(0, json.dumps(members).encode("utf-8", "surrogatepass"), None)).ext
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_signatures_of_sends_are_checked_alike(seed, monkeypatch):
+    rng = random.Random(seed)
+    plain = signed = 0
+    for _ in range(300):
+        body, version = rng.choice((None, b"", b"body", rng.randbytes(300))), rng.choice((399, 400, 513))
+        header = signed_header(rng, body, version)
+        if rng.random() < 0.1 and body:
+            body += b"!"
+        try:
+            command = decode(Frame(0, header, body))
+        except RemoteProtocolError:
+            assert sends_module._read_signed(header, body, version <= 399) is None
+            continue
+        content = SignedRequest(command).signed_content()
+        found = sends_module._read_signed(header, body, version <= 399)
+        if found is not None:
+            assert found == (SignedRequest(command).signature, content)
+            plain += 1
+        send = SendCommand(command, header, b"", 0, 0, b"")
+        verdict = sends_module.is_signed(send, SECRETS)
+        signed += verdict
+        with monkeypatch.context() as patch:
+            patch.setattr(sends_module, "_read_signed", None)
+            assert sends_module.is_signed(send, SECRETS) == verdict
+    assert plain > 100
+    assert 100 < signed < 300
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"a":"1","a":"1","Signature":"x"',
+        '"a":"1","Signature":"x","Signature":"x"',
+        '"a":"1"',
+        '"a":"1","Signature":5',
+        '"a":"1","Signature":"\\u0001"',
+        '"a":-1,"Signature":"x"',
+        '"a":null,"Signature":"x"',
+        '"a":"\\ud800","Signature":"x"',
+        '"\\n":"1","Signature":"x"',
+        ",".join([f'"{number}":"x"' for number in range(65)]) + ',"Signature":"x"',
+        '"a":"' + "x" * 8192 + '","Signature":"x"',
+    ],
+)
+def test_what_a_signature_covers_is_left_to_python_if_it_is_unusual(fields):
+    header = f'{{"code":310,"extFields":{{{fields}}}}}'.encode()
+    assert sends_module._read_signed(header, b"body", False) is None
+    assert sends_module._read_signed(header.replace(b'{"code":310,', b'{"extFields":{},'), b"body", False) is None
+
+
+def test_a_check_of_a_signature_that_fails_makes_no_messages():
+    send = sent(b"one", 1, 0, 0, b"ID", b"body", header=SIGNED_BODY)
+    given = ([send], 0, 4, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True)
+    for secrets in (["no bytes"], 5):
+        with pytest.raises(TypeError):
+            send_templates.make_messages(*given, secrets, messages := [])
+        assert messages == []
+
+
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def sent(alike, opaque, queue_id, born_timestamp, unique_id, body, flag=0):
+def sent(alike, opaque, queue_id, born_timestamp, unique_id, body, flag=0, header=b"{}"):
     command = Command(310, opaque=opaque, flag=flag, body=body)
-    return SendCommand(command, b"{}", alike, queue_id, born_timestamp, unique_id)
+    return SendCommand(command, header, alike, queue_id, born_timestamp, unique_id)
 
 
 def fields(message):
@@ -340,11 +466,13 @@ def test_messages_are_made_alike(seed):
                 kinds[rng.random() < 0.1],
                 *(rng.randrange(1 << 31), rng.randrange(6), rng.randrange(1 << 40), b"ID%d" % rng.randrange(99)),
                 rng.choice((b"x", b"yy", b"zzz", None)) if rng.random() < 0.2 else b"body",
+                header=rng.choice((b"{}", SIGNED_BODY)) if rng.random() < 0.2 else SIGNED_BODY,
             )
             for _ in range(rng.randrange(9))
         ]
         start = rng.randrange(len(asked) + 1)
         given = (asked, start, rng.choice((4, 5, 6)), b"before", b"after", "T", -5, 1, 2, b"born", b"store", 3, True)
+        given += (rng.choice((None, SECRETS, [], [b"another"])),)
         found, expected = [object()], [object()]
         send_templates.make_messages(*given, found)
         send_templates._make_messages(*given, expected)
@@ -798,7 +926,15 @@ def test_nothing_is_kept():
             send_requests._write_plain((b"a", b"b", b"c", b"d"), each.opaque, each.ext, 1 << 40)
         sends = [each for each in commands if type(each) is SendCommand]
         messages = []
-        send_templates.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)
+        send_templates.make_messages(
+            sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, None, messages
+        )
+        for each in sends:
+            sends_module.is_signed(each, SECRETS)
+        send_templates.make_messages(
+            [sent(b"", 1, 0, 0, b"ID", b"body", header=SIGNED_BODY)] * 3,
+            *(0, 9, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, SECRETS, []),
+        )
         for each in messages:
             each.queue_id = 0
         results = []

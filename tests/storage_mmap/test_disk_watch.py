@@ -33,7 +33,7 @@ def test_a_disk_without_room_for_the_next_file_refuses_and_resumes_within_a_seco
         first = await put_until_refused(bench)
         assert first.status is PutStatus.CREATE_FILE_FAILED
         (second,) = bench.store.put([message(body=b"small")])
-        assert second.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert second.status is PutStatus.DISK_FULL
         assert second.problem == (
             "the next commit log file of 8192 bytes finds no room on the disk of /store/commitlog (No space left on "
             "device); free space; writes resume by themselves once there is room"
@@ -43,7 +43,7 @@ def test_a_disk_without_room_for_the_next_file_refuses_and_resumes_within_a_seco
         for _ in range(30):
             await bench.world.clock.sleep(1)
             if asked:
-                assert bench.store.put([BIG])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+                assert bench.store.put([BIG])[0].status is PutStatus.DISK_FULL
         bench.world.files.capacity *= 2
         if asked:
             assert await resumed_after(bench) <= 1
@@ -65,7 +65,7 @@ def test_the_disk_ratio_refuses_at_the_next_look_and_resumes_within_a_second():
         bench.world.files.capacity = (use.total - use.free) * 100 // 95
         await bench.world.clock.sleep(10.1)
         refused = bench.store.put([BIG])[0]
-        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert refused.status is PutStatus.DISK_FULL
         assert "percent full, diskSpaceWarningLevelRatio=90 is the limit" in refused.problem
         assert bench.store.state().refusal_cause == "disk_ratio"
         bench.world.files.capacity = full
@@ -96,7 +96,7 @@ def test_a_store_that_was_stopped_cleanly_starts_on_a_disk_without_a_byte_for_re
         await bench.restart()
         assert bench.world.files.stat(ROOT / "abort").size == 0
         assert bodies(await bench.read_all(Queue("T", 0))) == before
-        assert bench.store.put([BIG])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert bench.store.put([BIG])[0].status is PutStatus.DISK_FULL
         bench.world.files.capacity = capacity
         assert await resumed_after(bench) <= 1
 
@@ -108,7 +108,7 @@ def test_free_bytes_refuse_and_resume():
         bench.settings.set("minFreeDiskBytes", 1 << 41, "the test")
         await bench.world.clock.sleep(10.1)
         refused = bench.store.put([BIG])[0]
-        assert (refused.status, bench.store.state().refusal_cause) == (PutStatus.SERVICE_NOT_AVAILABLE, "free_bytes")
+        assert (refused.status, bench.store.state().refusal_cause) == (PutStatus.DISK_FULL, "free_bytes")
         bench.settings.set("minFreeDiskBytes", 1 << 20, "the test")
         assert await resumed_after(bench) <= 1
 
@@ -163,7 +163,7 @@ def test_queue_entries_without_room_are_tried_again_within_a_second():
         await bench.publish([result])
         await bench.world.clock.sleep(7)  # entries are written some seconds later
         (refused,) = bench.store.put([message("New")])
-        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert refused.status is PutStatus.DISK_FULL
         assert refused.problem.startswith("queue T/0 cannot be written: [Errno 28] No space left on device")
         assert bench.store.state().refusal_cause == "no_room"
         bench.world.files.capacity = 1 << 40
@@ -209,7 +209,7 @@ def test_a_write_into_the_log_without_room_is_undone_and_writes_resume():
         assert torn.problem.startswith("a write into the commit log finds no room on the disk of /store/commitlog")
         assert bench.store.state().refusal_cause == "no_room"
         await bench.world.clock.sleep(5)
-        assert bench.store.put([BIG])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert bench.store.put([BIG])[0].status is PutStatus.DISK_FULL
         bench.world.files.full = False
         await bench.world.clock.sleep(1)
         log = bench.world.files.read(ROOT / "commitlog" / f"{0:020d}")

@@ -55,7 +55,7 @@ def test_a_full_disk_is_an_error_at_allocation_and_leaves_no_file(rig):
         bench.store.put([message(body=b"small")])
         assert rig.faults.calls["allocate"] == asked  # not tried again for every message
         (refused,) = bench.store.put([HALF])
-        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert refused.status is PutStatus.DISK_FULL
         assert refused.problem == bench.store.state().refusal
         assert "the next commit log file of 8192 bytes finds no room" in refused.problem
         assert rig.faults.calls["allocate"] == asked

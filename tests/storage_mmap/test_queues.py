@@ -103,7 +103,7 @@ def test_a_full_disk_under_the_queues_hides_nothing_refuses_writes_and_is_over_b
         assert "No space left" in bench.store.state().refusal
         assert bodies(await bench.read_all(T0)) == [b"0", b"1"]
         (refused,) = bench.store.put([message()])
-        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert refused.status is PutStatus.DISK_FULL
         assert "No space left" in refused.problem
         bench.store._entry_writer._tick()
         assert "No space left" in bench.store.state().refusal

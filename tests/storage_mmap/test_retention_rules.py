@@ -8,7 +8,7 @@ from gantrymq.world import DiskUsage
 from gantrymq_storage_mmap.retention.rules import (
     HOUR_MS,
     DiskState,
-    RetentionRules,
+    RetentionSettings,
     forced_bytes,
     is_near,
     plan_deletion,
@@ -18,7 +18,7 @@ from gantrymq_storage_mmap.retention.rules import (
 
 MIB = 1024**2
 NOW = 1_700_000_000_000 // (24 * HOUR_MS) * (24 * HOUR_MS) + 12 * HOUR_MS  # noon, UTC
-RULES = RetentionRules(
+SETTINGS = RetentionSettings(
     reserved_ms=72 * HOUR_MS,
     delete_hours=frozenset({4}),
     batch_max=10,
@@ -42,8 +42,8 @@ def disks(percent=50, *, queues=None, store_bytes=0):
     return DiskState(Path("/log"), Path("/store"), disk(percent), queue_disk, store_bytes)
 
 
-def planned(ages, percent=50, *, rules=RULES, now=NOW, zone_ms=0, manual=False, most=10, **more):
-    return plan_deletion(rules, most, disks(percent, **more), ages, now, zone_ms, manual=manual).files
+def planned(ages, percent=50, *, settings=SETTINGS, now=NOW, zone_ms=0, manual=False, most=10, **more):
+    return plan_deletion(settings, most, disks(percent, **more), ages, now, zone_ms, manual=manual).files
 
 
 def at_hour(hour):
@@ -102,21 +102,21 @@ def test_a_fuller_disk_takes_the_oldest_whatever_their_age_and_no_more_than_need
     assert planned([FRESH] * 300, 86, most=300) == 10  # 1 percent of 1000 MiB in files of 1 MiB
     assert planned([FRESH] * 30, 90) == 10  # a batch
     assert planned([FRESH] * 30, 10, queues=86) == 10
-    assert planned([FRESH] * 30, 95, rules=attrs.evolve(RULES, forced=False)) == 0
+    assert planned([FRESH] * 30, 95, settings=attrs.evolve(SETTINGS, forced=False)) == 0
 
 
 def test_free_bytes_are_kept_for_the_next_file_too():
-    rules = attrs.evolve(RULES, min_free_bytes=500 * MIB)
-    assert forced_bytes(rules, disks(49)) == 0  # 510 MiB are free
-    assert forced_bytes(rules, disks(50)) == MIB
-    assert planned([FRESH] * 3, 50, rules=rules) == 1
+    settings = attrs.evolve(SETTINGS, min_free_bytes=500 * MIB)
+    assert forced_bytes(settings, disks(49)) == 0  # 510 MiB are free
+    assert forced_bytes(settings, disks(50)) == MIB
+    assert planned([FRESH] * 3, 50, settings=settings) == 1
 
 
 def test_a_quota_is_kept_for_the_next_file_too():
-    rules = attrs.evolve(RULES, quota_bytes=5 * MIB)
-    assert forced_bytes(rules, disks(store_bytes=4 * MIB)) == 0
-    assert forced_bytes(rules, disks(store_bytes=4 * MIB + 20)) == 20
-    assert planned([FRESH] * 3, rules=rules, store_bytes=6 * MIB) == 2
+    settings = attrs.evolve(SETTINGS, quota_bytes=5 * MIB)
+    assert forced_bytes(settings, disks(store_bytes=4 * MIB)) == 0
+    assert forced_bytes(settings, disks(store_bytes=4 * MIB + 20)) == 20
+    assert planned([FRESH] * 3, settings=settings, store_bytes=6 * MIB) == 2
 
 
 CAUSES = [
@@ -153,26 +153,26 @@ CAUSES = [
 
 @pytest.mark.parametrize(("settings", "seen", "cause", "sentence"), CAUSES, ids=[each[2] for each in CAUSES])
 def test_each_cause_of_refusal_has_its_own_name_and_sentence(settings, seen, cause, sentence):
-    found = refusal_for(attrs.evolve(RULES, **settings), seen)
+    found = refusal_for(attrs.evolve(SETTINGS, **settings), seen)
     assert (found.cause, found.sentence) == (cause, sentence)
     values = json.loads(found.details()["storeRefusalValues"])
     assert len(values) == 3 and all(str(value) in sentence for value in values.values())
 
 
 def test_limits_are_still_inside():
-    assert refusal_for(RULES, disks(90)) is None
-    assert refusal_for(attrs.evolve(RULES, min_free_bytes=500 * MIB), disks(50)) is None
-    assert refusal_for(attrs.evolve(RULES, quota_bytes=5 * MIB), disks(store_bytes=5 * MIB)) is None
-    assert refusal_for(attrs.evolve(RULES, warning_percent=100), disks(100)) is None
+    assert refusal_for(SETTINGS, disks(90)) is None
+    assert refusal_for(attrs.evolve(SETTINGS, min_free_bytes=500 * MIB), disks(50)) is None
+    assert refusal_for(attrs.evolve(SETTINGS, quota_bytes=5 * MIB), disks(store_bytes=5 * MIB)) is None
+    assert refusal_for(attrs.evolve(SETTINGS, warning_percent=100), disks(100)) is None
 
 
 def test_a_limit_that_is_near_is_seen_before_it_is_met():
-    assert not is_near(RULES, disks(83))
-    assert is_near(RULES, disks(84))
-    assert is_near(RULES, disks(10, queues=84))
-    free = attrs.evolve(RULES, min_free_bytes=498 * MIB)
+    assert not is_near(SETTINGS, disks(83))
+    assert is_near(SETTINGS, disks(84))
+    assert is_near(SETTINGS, disks(10, queues=84))
+    free = attrs.evolve(SETTINGS, min_free_bytes=498 * MIB)
     assert not is_near(free, disks(50))
-    assert is_near(attrs.evolve(RULES, min_free_bytes=499 * MIB), disks(50))
-    quota = attrs.evolve(RULES, quota_bytes=5 * MIB)
+    assert is_near(attrs.evolve(SETTINGS, min_free_bytes=499 * MIB), disks(50))
+    quota = attrs.evolve(SETTINGS, quota_bytes=5 * MIB)
     assert not is_near(quota, disks(store_bytes=3 * MIB))
     assert is_near(quota, disks(store_bytes=3 * MIB + 1))

@@ -3,7 +3,7 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.settings_load import BROKER_DEFAULTS, runtime_changes
-from gantrymq_storage_mmap.retention.settings import RETENTION, hours_of, read_rules
+from gantrymq_storage_mmap.retention.settings import RETENTION, hours_of, read_retention
 from gantrymq_storage_mmap.settings import SCHEMA
 
 OWN = {"minFreeDiskBytes", "storeQuotaBytes"}
@@ -35,8 +35,8 @@ def test_what_is_no_hour_is_refused(text):
 
 def test_rules_follow_the_settings():
     settings = Settings(SCHEMA, {"fileReservedTime": 48, "storeQuotaBytes": 1 << 40})
-    rules = read_rules(settings)
-    assert (rules.reserved_ms, rules.quota_bytes, rules.delete_hours) == (48 * 3_600_000, 1 << 40, {4})
+    retention = read_retention(settings)
+    assert (retention.reserved_ms, retention.quota_bytes, retention.delete_hours) == (48 * 3_600_000, 1 << 40, {4})
 
 
 def test_a_quota_that_leaves_no_room_to_work_is_refused_at_the_start(rig):

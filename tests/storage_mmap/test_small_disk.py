@@ -92,13 +92,13 @@ def test_no_room_for_the_next_log_file_then_room(small_disk, within_s):
         first = await until_refused(store)
         assert (first.status, "No space left on device" in first.problem) == (PutStatus.CREATE_FILE_FAILED, True)
         (second,) = store.put([message()])
-        assert second.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert second.status is PutStatus.DISK_FULL
         assert second.problem == (
             f"the next commit log file of {MIB} bytes finds no room on the disk of {small_disk}/store/commitlog (No "
             "space left on device); free space; writes resume by themselves once there is room"
         )
         await asyncio.sleep(1)  # real time: a real disk is full, and the store tries again after each second
-        assert store.put([message()])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert store.put([message()])[0].status is PutStatus.DISK_FULL
         ballast.unlink()
         assert await resumed_s(store) <= within_s
 
@@ -111,7 +111,7 @@ def test_no_room_for_the_next_log_file_then_room(small_disk, within_s):
 def test_a_disk_above_the_ratio_then_below_it(small_disk, within_s):
     async def case(store, said):
         refused = await until_refused(store, pause_s=0.1)  # the disk is looked at in between
-        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert refused.status is PutStatus.DISK_FULL
         assert refused.problem.startswith(f"the disk of {small_disk}/store/commitlog is 8")
         ballast.unlink()
         assert await resumed_s(store) <= within_s

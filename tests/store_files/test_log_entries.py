@@ -4,7 +4,6 @@ import pytest
 from memory_log import START_MS, MemoryLog
 
 from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq_store_files import log_entries
 from gantrymq_store_files.log_entries import LogEntries, entry_of
 from gantrymq_store_files.log_walk import LogDamage, LogWalk
 from gantrymq_store_files.record_crc import crc_tail
@@ -63,14 +62,14 @@ def odd_log(rng):
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_it_finds_what_the_walk_finds(seed, monkeypatch):
+def test_it_finds_what_the_walk_finds(seed):
     rng = random.Random(seed)
-    monkeypatch.setattr(log_entries, "CHUNK_BYTES", rng.choice((300, 3000, 1 << 20)))
+    chunk_bytes = rng.choice((300, 3000, 1 << 20))
     log = odd_log(rng)
     end = rng.choice((None, rng.choice(log.records)[0]))
     given = {"check_crc": rng.random() < 0.7, "trust_zeros": rng.random() < 0.3}
     walk = LogWalk(log, log.start, end, check_beyond_end=False, **given)
-    entries = LogEntries(log, log.start, end, delay_levels_ms=LEVELS, **given)
+    entries = LogEntries(log, log.start, end, delay_levels_ms=LEVELS, chunk_bytes=chunk_bytes, **given)
     expected = [each if isinstance(each, LogDamage) else entry_of(each, LEVELS) for each in walk]
     found, latest_ms = [], 0
     for each in entries:
@@ -101,10 +100,9 @@ def test_a_batch_has_a_bound():
     assert [(each.log_offset, each.size) for batch in batches for each in batch] == log.records
 
 
-def test_large_records_make_small_batches(monkeypatch):
-    monkeypatch.setattr(log_entries, "CHUNK_BYTES", 1000)
+def test_large_records_make_small_batches():
     log = filled(50)
-    batches = list(LogEntries(log, 0, delay_levels_ms=LEVELS))
+    batches = list(LogEntries(log, 0, delay_levels_ms=LEVELS, chunk_bytes=1000))
     assert max(sum(each.size for each in batch) for batch in batches) <= 2000
 
 
@@ -147,16 +145,15 @@ def test_a_hole_has_records_behind_it_and_the_tail_none():
     assert walk.zeros_from == place + size
 
 
-def test_a_read_that_fails_is_told_with_what_came_before(monkeypatch):
-    monkeypatch.setattr(log_entries, "CHUNK_BYTES", 1000)
+def test_a_read_that_fails_is_told_with_what_came_before():
     log = filled()
     log.failing = {log.file_bytes}
-    walk = LogEntries(log, 0, delay_levels_ms=LEVELS)
+    walk = LogEntries(log, 0, delay_levels_ms=LEVELS, chunk_bytes=1000)
     seen = []
     with pytest.raises(OSError):
         for batch in walk:
             seen += batch
     assert walk.position == seen[-1].log_offset + seen[-1].size
     log.failing = set()
-    again = LogEntries(log, walk.position, delay_levels_ms=LEVELS)
+    again = LogEntries(log, walk.position, delay_levels_ms=LEVELS, chunk_bytes=1000)
     assert len(seen) + len(walked(again)[0]) == len(log.records)

@@ -29,7 +29,7 @@ class Member:
 
     async def start(self):
         self.process = self.group.pair.process(self.host)
-        self.cluster = Cluster(self.process.world, Path(f"/{self.root}"), self.settings)
+        self.cluster = Cluster(self.process.world, Path(f"/{self.root}"), self.settings, self.group.pair.plugins)
         await self.process.run(self._start())
 
     async def _start(self):
@@ -64,6 +64,7 @@ class Group:
 
     def __init__(self, pair, **settings):
         self.pair, self.clock = pair, pair.world.clock
+        self.of_both = {key: settings[key] for key in ("innerClientAuthenticationCredentials",) if key in settings}
         self.master = Member(self, MASTER, "master", **settings)
         self.slave = Member(self, SLAVE, "slave", brokerRole="SLAVE", brokerId=1, **settings)
         self.other = Member(self, OTHER, "other", brokerName="broker-b", **settings)
@@ -77,6 +78,7 @@ class Group:
             "listenPort": 0,
             "supportActingMaster": True,
             "notifyMinBrokerIdChanged": True,
+            **self.of_both,
         }
         self.names = NameServer(world, Settings(name_server_settings(folder), values))
         host, port = await self.names.start()
@@ -109,11 +111,12 @@ def timed(clock, seconds):
     return {"TIMER_DELIVER_MS": str(clock.now_ms() + round(1000 * seconds))}
 
 
-def simulate_group(main, seed=1, delivery=None, **settings):
+def simulate_group(main, seed=1, delivery=None, plugins=(), **settings):
     for needed in ("gantrymq_schedule", "gantrymq_transaction"):
         pytest.importorskip(needed)
 
     async def run(pair):
+        pair.plugins = plugins
         group = Group(pair, **settings)
         await group.start()
         await main(group)

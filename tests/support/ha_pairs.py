@@ -27,10 +27,11 @@ class Pair:
 
     def __init__(self, world, stack):
         self.world, self._stack, self._count = world, stack, 0
+        self.plugins = ()  # of brokers that start later, besides the installed ones
 
     async def start(self, root, namesrv="", **settings):
         """Start a broker on the folder *root*, with a name server of its own unless *namesrv* is one."""
-        cluster = Cluster(self.world, Path(f"/{root}"), {**SETTINGS, **settings})
+        cluster = Cluster(self.world, Path(f"/{root}"), {**SETTINGS, **settings}, self.plugins)
         if namesrv:
             cluster.settings.set("namesrvAddr", namesrv, "the test")
             cluster._broker = BrokerServer(self.world, cluster.settings, cluster.plugins)

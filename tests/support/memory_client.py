@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from gantrymq.errors import ConnectionLost
-from gantrymq.interfaces import ConsumerHeartbeat, Heartbeat
-from gantrymq.model.hosts import pack_host
+from gantrymq.interfaces import ConsumerHeartbeat, Heartbeat, LocalClient
 from gantrymq.model.pushes import ClientAnswer
 from gantrymq.model.subscription import Subscription
 
 
-class NoLimit:
-    """A limiter for a client that reads everything at once."""
-
-    busy = False
-
-    async def run(self, work):
-        return await work
-
-
-class MemoryClient:
-    """A `gantrymq.interfaces.ClientChannel` that records what the broker tells it, and answers what it asks."""
+class MemoryClient(LocalClient):
+    """A client that records what the broker tells it, and answers what it asks."""
 
     def __init__(self, broker, client_id, number=1):
+        super().__init__(("192.0.2.1", number), listener="memory")
         self.broker, self.client_id = broker, client_id
-        self.peer = ("192.0.2.1", number)
-        self.address = f"{self.peer[0]}:{number}"
-        self.peer_packed_host = pack_host(*self.peer)
-        self.notes = {}
-        self.principal, self.certificate, self.listener, self.encrypted = None, "", "memory", False
-        self.response_limiter = NoLimit()
-        self.closed = False
         self.told = []
         self.answers = {}  # name of a method to its answer
 
@@ -44,7 +28,7 @@ class MemoryClient:
         self.broker.clients.heartbeat(Heartbeat(self.client_id, "OTHER", 479, list(producers), groups), self)
 
     def close(self):
-        self.closed = True
+        super().close()
         self.broker.clients.gone(self)
 
     def members_changed(self, group):

@@ -26,6 +26,9 @@ TREES = ("core", "libs/testing", "libs/store_files", *(f"plugins/{word}" for wor
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")
+BACKENDS = ("hatchling>=1.24", "setuptools>=77", "editables")  # what builds our distributions
+INSTALL = ("install", "--no-compile")  # few of the modules are imported, which compiles them
+PIP_S = 300
 
 
 class Kit:
@@ -36,6 +39,7 @@ class Kit:
         self.programs = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
         self.environ = {key: value for key, value in os.environ.items() if key not in LEFT_OUT}
         self.environ["HOME"] = str(folder)
+        self.environ["MYPY_CACHE_DIR"] = str(folder / "mypy")  # each project's check would analyze core again
 
     def run(self, program, *words, cwd=None):
         """Run a program of the environment to its end; return its output; an error fails the test."""
@@ -55,11 +59,8 @@ class Kit:
         return pip("--python", self.folder / "venv", *words)
 
     def install(self, project):
-        """Install a project in editable mode, with what builds it if this environment has it."""
-        built_here = ["--no-build-isolation"] if find_spec("hatchling") is not None else []
-        if built_here:
-            assert not self.pip("install", "hatchling", "editables")
-        assert not self.pip("install", "--no-deps", *built_here, "-e", project)
+        """Install a project in editable mode."""
+        assert not self.pip("install", "--no-deps", "--no-build-isolation", "-e", project)
 
     def new_project(self, kind, name, folder):
         """Run ``gantrymq plugin new`` in *folder*; return the project's folder."""
@@ -69,6 +70,35 @@ class Kit:
     def client(self, namesrv, *words):
         """Send a request to a broker through the client script; return the answer."""
         return json.loads(self.run("python", CLIENT, namesrv, *words))
+
+
+class PipEnvironment:
+    """A virtual environment with a pip of its own, and with what builds our distributions."""
+
+    def __init__(self, folder, wanted):
+        self.folder = folder
+        self._python = folder / "bin" / "python"
+        self._environ = {key: value for key, value in os.environ.items() if key not in LEFT_OUT}
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        problem = pip("--python", folder, *INSTALL, wanted, *BACKENDS)
+        assert not problem, problem
+
+    def pip(self, *words):
+        """Run its pip in the root folder of this tree; return exit code and output."""
+        done = subprocess.run(
+            [self._python, "-m", "pip", "--disable-pip-version-check", *map(str, words)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            env=self._environ,
+            timeout=PIP_S,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def install(self, *words):
+        """Run ``pip install``; an error fails the test."""
+        code, said = self.pip(*INSTALL, "--quiet", *words)
+        assert code == 0, said
 
 
 class Server:
@@ -96,6 +126,18 @@ class Server:
 
 
 @pytest.fixture(scope="session")
+def old_pip(tmp_path_factory):
+    """An environment with the oldest pip that we support, which comes with Python 3.11.7 and 3.12.1."""
+    return PipEnvironment(tmp_path_factory.mktemp("old"), "pip==23.2.1")
+
+
+@pytest.fixture(scope="session")
+def newest_pip(tmp_path_factory):
+    """An environment with the newest pip."""
+    return PipEnvironment(tmp_path_factory.mktemp("newest"), "pip")
+
+
+@pytest.fixture(scope="session")
 def kit(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kit")
     trees = [folder / "tree" / tree for tree in TREES]
@@ -105,14 +147,14 @@ def kit(tmp_path_factory):
     into = ["--python", str(folder / "venv")]
     built_here = ["--no-build-isolation"] if find_spec("hatchling") is not None else []
     needs = sorted({need for tree in trees for need in needs_of(tree)})
-    missing = pip(*into, "install", *needs)
+    missing = pip(*into, *INSTALL, *needs, *BACKENDS)
     if missing:
-        pytest.skip(f"pip cannot get what core needs: {missing}")
+        pytest.skip(f"pip cannot get what core and builds need: {missing}")
     problem = pip("wheel", "--no-deps", *built_here, "--wheel-dir", folder / "wheels", *trees)
     if problem and not built_here:
         pytest.skip(f"pip cannot get hatchling, which builds the wheels: {problem}")
     assert not problem, problem
-    problem = pip(*into, "install", "--no-index", *sorted((folder / "wheels").glob("*.whl")))
+    problem = pip(*into, *INSTALL, "--no-index", *sorted((folder / "wheels").glob("*.whl")))
     assert not problem, problem
     return Kit(folder)
 
@@ -123,7 +165,7 @@ def alone(kit, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     made = Kit(folder)
-    problem = made.pip("install", "--find-links", kit.folder / "wheels", "gantrymq")
+    problem = made.pip(*INSTALL, "--find-links", kit.folder / "wheels", "gantrymq")
     assert not problem, problem
     return made
 

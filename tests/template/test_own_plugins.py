@@ -24,7 +24,7 @@ TOOLS = ("mypy>=1.10", "regex>=2023.6", "types-regex>=2023.6")
 
 @pytest.fixture(scope="module")
 def tools(kit):
-    problem = kit.pip("install", *TOOLS)
+    problem = kit.pip("install", "--no-compile", *TOOLS)
     if problem:
         pytest.skip(f"pip cannot get {', '.join(TOOLS)}: {problem}")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gantrymq_transaction.rules import CheckRules, Verdict, judge_check
+from gantrymq_transaction.rules import CheckSettings, Verdict, judge_check
 
 NOW = 1_000_000
-RULES = CheckRules(timeout_ms=6_000, most_checks=15, keep_ms=500_000)
+SETTINGS = CheckSettings(timeout_ms=6_000, most_checks=15, keep_ms=500_000)
 OWN_TIME = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "40"}
 
 
@@ -39,7 +39,7 @@ def test_verdicts(change, verdict):
         "checks": 0,
         "reachable": True,
         "crowded": False,
-        "rules": RULES,
+        "settings": SETTINGS,
     }
     facts.update(change)
     assert judge_check(facts.pop("own"), **facts) is verdict

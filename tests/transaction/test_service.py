@@ -16,7 +16,7 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_transaction import half_checker
-from gantrymq_transaction.undecided_stats import UndecidedStats
+from gantrymq_transaction.service import UndecidedStats
 
 
 async def in_queue(desk, topic):

@@ -1,4 +1,5 @@
-"""Every benchmark runs, with few messages, in an environment that the command of benchmarks/README.md makes.
+"""Every benchmark can be imported, and some run with few messages; with ``-m long`` every benchmark runs, in an
+environment that the command of benchmarks/README.md makes.
 
 Goals are not checked: the machine may have other load. A benchmark that misses one ends with 1.
 """
@@ -36,6 +37,7 @@ RUNS = {
     "bench_filters.py": "--no-java --rounds 1 --seconds 0.01 --subscriptions 1",
     "bench_flat.py": "--topics 1 --connections 1 --messages 500 --warmup 50 --settle 0.1",
     "bench_flat_log.py": "--largest-mb 1",
+    "bench_grpc.py": "--calls 64 --rounds 1 --streams 100",
     "bench_idle.py": "--consumers 2 --queues 2 --seconds 0.1 --settle 0",
     "bench_kit.py": "--rounds 1 --pulls 20",
     "bench_many_queues.py": "--parts recovery --log-mb 1 --file-mb 1",
@@ -50,10 +52,12 @@ RUNS = {
     "bench_store.py": "--records 500 --rounds 1",
     "bench_store_get.py": "--records 500 --rounds 1",
 }
+SOME = ("bench_filters.py", "bench_send_python.py", "bench_start.py", "bench_store.py")
 JAVA = (  # a JVM warms up for some 20 s, so that only their imports are tried
     "bench_consume_java.py",
     "bench_delayed_sends_java.py",
     "bench_filtered_backlog.py",
+    "bench_grpc_java.py",
     "bench_pop_java.py",
     "bench_restart_java.py",
     "bench_send_java.py",
@@ -91,11 +95,25 @@ def run(python, program, words):
     assert done.stdout.strip(), done.stderr
 
 
+@pytest.mark.parametrize("program", SOME)
+def test_a_benchmark_runs(program):
+    run(sys.executable, program, RUNS[program])
+
+
+def test_every_benchmark_has_what_it_imports():
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'benchmarks')!r}); [__import__(name) for name in sys.argv[1:]]"
+    names = [program.removesuffix(".py") for program in (*RUNS, *JAVA)]
+    done = subprocess.run([sys.executable, "-c", code, *names], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("program", RUNS)
-def test_a_benchmark_runs(program, python):
+def test_a_benchmark_runs_in_the_environment_of_the_page(program, python):
     run(python, program, RUNS[program])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", JAVA)
 def test_a_benchmark_beside_java_has_what_it_imports(program, python):
     run(python, program, "--help")

@@ -23,7 +23,7 @@ def is_imported(conftest, folder, marks, text):
     """Whether a file with this text is imported in a run of the tests with these marks."""
     path = folder / "test_made_up.py"
     path.write_text(text)
-    config = SimpleNamespace(option=SimpleNamespace(markexpr=marks))
+    config = SimpleNamespace(option=SimpleNamespace(markexpr=marks, ran_in=None))
     return not conftest.pytest_ignore_collect(path, config)
 
 

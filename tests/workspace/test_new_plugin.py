@@ -101,10 +101,10 @@ def tree(tmp_path):
 
 
 def test_the_full_run_tries_it_alone(tree):
-    assert "py311-fresh" not in tree.tox("list", "-m", "full", "--no-desc").split()
+    assert "py313-fresh" not in tree.tox("list", "-m", "full", "--no-desc").split()
     tree.add_plugin("fresh")
-    assert "py311-fresh" in tree.tox("list", "-m", "full", "--no-desc").split()
-    assert "py311-fresh" not in tree.tox("list", "-d", "--no-desc").split()  # includes the fast tests of all together
+    assert "py313-fresh" in tree.tox("list", "-m", "full", "--no-desc").split()
+    assert "py313-fresh" not in tree.tox("list", "-d", "--no-desc").split()  # includes the fast tests of all together
 
 
 @pytest.mark.parametrize("python", ["py311", "py313"])
@@ -122,9 +122,42 @@ def test_its_environment_installs_it_and_runs_its_tests(tree, python):
 
 def test_the_environments_of_all_plugins_have_what_its_tests_need(tree):
     tree.add_plugin("fresh", special='[dependency-groups]\ntest = ["pandas>=2"]\n')
-    for name in ("py312-all", "interop", "long", "sanitize", "slow"):
+    for name in ("py313-all", "py312-rest", "interop", "long", "sanitize", "slow"):
         assert "pandas>=2" in tree.tox("config", "-e", name, "-k", "deps")
-    assert "pandas" not in tree.tox("config", "-e", "py312-core", "-k", "deps")
+    assert "pandas" not in tree.tox("config", "-e", "py313-core", "-k", "deps")
+
+
+def test_the_rest_of_the_tests_runs_after_core_and_each_plugin_alone(tree):
+    tree.add_plugin("fresh")
+    said = tree.tox("config", "-e", "py312-rest", "-k", "depends", "commands")
+    assert "depends =\n  wheels\n  py312-core\n  py313-fresh\n" in said
+    assert said.rstrip().endswith(f" --ran-in {tree.folder}/.tox/reports tests")
+
+
+@pytest.mark.parametrize(
+    ("quick", "others"),
+    [
+        ("py311-all", ["py312-core"]),
+        ("py312-all", ["py311-all", "py312-core"]),
+        ("py313-all", ["py311-all", "py312-core"]),
+    ],
+)
+def test_the_full_run_leaves_out_what_the_plain_run_of_another_python_ran(tree, quick, others):
+    code, said = tree.run(
+        "-c",
+        "import sys; sys.path[0] = '.ci'; import environments as e, workspace;"
+        f"e.quick = lambda: ['{quick}']; print(*[each for each in e.full(workspace.read()) if each[:2] == 'py'])",
+    )
+    assert (code, said.split()) == (0, others)
+
+
+def test_uv_and_pip_install_the_same_versions(tree, monkeypatch):
+    monkeypatch.delenv("PIP_CONSTRAINT", raising=False)
+    monkeypatch.delenv("UV_CONSTRAINT", raising=False)
+    for chosen in (f"{tree.folder}/.ci/constraints.txt", "/dev/null"):
+        said = tree.tox("config", "-e", "py313-core", "-k", "set_env")
+        assert {f"  PIP_CONSTRAINT={chosen}", f"  UV_CONSTRAINT={chosen}"} <= set(said.splitlines())
+        monkeypatch.setenv("PIP_CONSTRAINT", "/dev/null")
 
 
 def test_the_environment_of_types_has_what_it_depends_on(tree):
@@ -137,10 +170,12 @@ def test_the_environment_of_types_has_what_it_depends_on(tree):
 def test_the_count_after_tox_expects_its_environment(tree):
     tree.add_plugin("fresh")
     code, said = tree.run(
-        "-c", "import sys; sys.path[0] = '.ci'; import check_groups as c; print(c.expected_environments())"
+        "-c",
+        "import sys; sys.path[0] = '.ci'; import check_groups as c, pythons;"
+        "print('3.13' in pythons.interpreters(), 'py313-fresh' in c.expected_environments())",
     )
     assert code == 0, said
-    assert ("py311-fresh" in said) == ("py311-core" in said)
+    assert said.split() in (["True", "True"], ["False", "False"])
 
 
 def test_types_are_checked_in_it_and_against_the_core_of_the_tree(tree):

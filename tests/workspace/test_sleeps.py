@@ -13,6 +13,7 @@ REASON = "# real time: "
 HELPER = "support/polling.py"
 VIRTUAL = (  # asyncio.sleep is virtual here: these run on the simulated event loop
     "golden/test_ha_stream.py",
+    "simulation/simulation_rig/grpc_run.py",
     "simulation/simulation_rig/harness.py",
     "testing/test_simulated_faults.py",
     "testing/test_simulated_process.py",

@@ -49,11 +49,11 @@ class Rule(NamedTuple):
     name: str
     address: str  # empty: any
 
-    def fits(self, principal: Principal, action: Action, resource: Resource) -> bool:
+    def fits(self, principal: Principal, actions: tuple[Action, ...], resource: Resource) -> bool:
         """Return whether the rule is about this."""
         named = resource.name.startswith(self.name[:-1]) if self.name.endswith("*") else resource.name == self.name
         return (
-            self.action in ("*", action.value)
+            (self.action == "*" or any(self.action == each.value for each in actions))
             and self.type == resource.type.value
             and named
             and self.address in ("", principal.source)
@@ -167,14 +167,18 @@ class TokenAuthorizer:
             raise NoPermission(f"the signature of user {name} is wrong; check its secret key")
         return Principal(name, source)
 
-    def authorize(self, principal: Principal, action: Action, resource: Resource) -> Decision:
+    def is_valid(self, principal: Principal) -> bool:
+        """Return whether the file still has the user."""
+        return principal.name in self.users
+
+    def authorize(self, principal: Principal, actions: tuple[Action, ...], resource: Resource) -> Decision:
         """Decide by the rules of the user."""
         user = self.users.get(principal.name)
         if user is None:
             return Decision(False, f"there is no user {principal.name} any more")
-        if any(rule.fits(principal, action, resource) for rule in user.deny):
+        if any(rule.fits(principal, actions, resource) for rule in user.deny):
             return Decision(False)
-        return Decision(any(rule.fits(principal, action, resource) for rule in user.allow))
+        return Decision(any(rule.fits(principal, actions, resource) for rule in user.allow))
 
 
 @hookimpl

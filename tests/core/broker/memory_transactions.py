@@ -76,7 +76,7 @@ class MemoryTransactions:
         results = await self.broker.messages.put_all([real, op] if request.decision == COMMIT else [op])
         for result in results:
             if result.status is not PutStatus.OK:
-                raise RequestRefused(result.status.value, result.problem)
+                raise result.error()
         return Outcome.COMMITTED if request.decision == COMMIT else Outcome.ROLLED_BACK
 
     async def check(self, now_ms):

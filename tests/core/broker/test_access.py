@@ -16,8 +16,8 @@ from gantrymq.broker.access import AccessControl
 from gantrymq.broker.wire.families import FAMILIES
 from gantrymq.broker.wire.send import SendRequests
 from gantrymq.broker.wire.transactions import TransactionRequests
-from gantrymq.client.calls.credentials import Credentials, Signer
-from gantrymq.errors import NoPermission, PluginError, RequestRefused, ServiceNotAvailable
+from gantrymq.client.calls.credentials import Credentials
+from gantrymq.errors import AccessRefused, NoPermission, PluginError, RequestRefused, ServiceNotAvailable
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import PullRequest, SendRequest
 from gantrymq.loose_json import dumps
@@ -25,7 +25,7 @@ from gantrymq.model.access import Action, Decision, Principal, group_resource, t
 from gantrymq.plugins import load_plugins
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.serving import access_rule, handlers_of
-from gantrymq.remoting.signatures import SignedRequest
+from gantrymq.remoting.signatures import SignedRequest, Signer
 
 SECRET = b"12345678"
 
@@ -35,6 +35,7 @@ class Book:
 
     def __init__(self):
         self.refused, self.signed, self.decided = set(), [], []
+        self.heard = []  # refusals that it was told
         self.later = None  # a future to wait for before an answer
         self.reason = ""  # of decisions
         self.refusal = None  # of everyone
@@ -65,10 +66,12 @@ class Book:
             raise NoPermission("we never met")
         return Principal(name)
 
-    def authorize(self, principal, action, resource):
-        asked = (action.value, str(resource))
-        self.decided.append((principal.name, *asked))
-        return Decision(asked not in self.refused, self.reason)
+    def authorize(self, principal, actions, resource):
+        self.decided.append((principal.name, " or ".join(each.value for each in actions), str(resource)))
+        return Decision(any((each.value, str(resource)) not in self.refused for each in actions), self.reason)
+
+    def on_refused(self, principal, actions, resource):
+        self.heard.append((principal.name, [each.value for each in actions], str(resource)))
 
 
 @pytest.fixture
@@ -115,6 +118,25 @@ def signed(ext, body=None, secret=SECRET, key="orders"):
     return command.ext
 
 
+def test_a_reason_with_another_code_is_sent_as_it_is():
+    class Old:
+        def authenticate(self, credentials, client):
+            return Principal("orders")
+
+        def authorize(self, principal, actions, resource):
+            return Decision(False, f"No default permission for {resource.name}", 1)
+
+    access = AccessControl(Old(), "C", lambda *words: None)
+    with pytest.raises(AccessRefused) as caught:
+        access.check(Principal("orders"), Action.PUB, topic_resource("A"))
+    assert (caught.value.response_code, str(caught.value)) == (1, "No default permission for A")
+    consumer = SimpleNamespace(group="G", subscriptions=[SimpleNamespace(topic="A")])
+    with pytest.raises(AccessRefused) as caught:
+        access.check_heartbeat(SimpleNamespace(principal=Principal("orders"), consumers=[consumer]), None)
+    assert caught.value.response_code == 1
+    assert str(caught.value) == "No default permission for G; No default permission for A"
+
+
 def test_every_request_states_what_it_needs():
     """Of core and of every installed plugin; a plugin's handler without a statement is for operators only."""
     stated = {}
@@ -147,7 +169,7 @@ def test_a_send_and_a_pull_are_checked_and_the_decisions_cached(run, book):
             ("anonymous", "Sub", "Group:G"),
             ("anonymous", "Sub", "Topic:A"),
         ]
-        assert book.signed == [""]
+        assert book.signed == [""] * 3  # for each code: 17, 310 and 11
         book.refused |= {("Pub", "Topic:A"), ("Sub", "Topic:A")}
         assert (await desk.send("A")).code == 0  # still cached
         desk.access.forget()
@@ -157,7 +179,7 @@ def test_a_send_and_a_pull_are_checked_and_the_decisions_cached(run, book):
             "User:anonymous has no permission to access Topic:A: Pub is not allowed",
         )
         assert (await desk.pull("A", consumerGroup="G")).code == 16
-        assert book.signed == ["", ""]
+        assert book.signed == [""] * 5
 
     run(with_access(main))
 
@@ -388,6 +410,19 @@ def test_so_has_a_refusal_of_a_client_that_is_not_identified(run, book, waits, k
     run(with_access(main))
 
 
+def test_the_authorizer_hears_of_each_refusal_also_of_a_cached_one(run, book):
+    book.refused = {("Update", "Cluster:DefaultCluster")}
+
+    async def main(desk):
+        for _ in range(3):
+            assert (await desk.ask(25, {}, b"x=1")).code == 16
+        assert (await desk.ask(26)).code == 0
+
+    run(main)
+    assert book.heard == [("anonymous", ["Update"], "Cluster:DefaultCluster")] * 3
+    assert [each for each in book.decided if each[1] == "Update"] == [("anonymous", "Update", "Cluster:DefaultCluster")]
+
+
 def test_of_several_actions_one_is_enough(run, book):
     async def main(desk):
         await create(desk)
@@ -424,7 +459,7 @@ def test_what_an_authorizer_gets_wrong_is_counted_and_refused(run, book):
         failures = desk.server.tables.stats.plugin_errors
         assert failures[("authorizer", f"{__name__}.Book")] == 1
 
-    book.authorize = lambda principal, action, resource: True
+    book.authorize = lambda principal, actions, resource: True
     run(main)
 
 
@@ -459,6 +494,44 @@ def test_decisions_are_bounded(monkeypatch, book):
         assert len(control._decisions) <= 4
 
 
+def test_a_code_that_is_admitted_without_a_signature_opens_nothing_for_other_codes(run, book):
+    """As with a white list of request codes: the code is part of the keys of both caches."""
+
+    def admitted(credentials, client):
+        if credentials.request != 10:
+            raise NoPermission("only sends are admitted")
+        return Principal("guest", request=credentials.request)
+
+    decided = []
+
+    def authorize(principal, actions, resource):
+        decided.append((principal.request, actions, str(resource)))
+        return Decision(allowed=True)
+
+    async def main(desk):
+        for code in (10, 28, 310, 10, 28):
+            answer = await desk.ask(code, send_header("TBW102").to_ext(), b"body")
+            assert (answer.code == 16) == (code != 10), (code, answer.remark)
+        assert decided == [(10, (Action.PUB,), "Topic:TBW102")]
+
+    book.authenticate, book.authorize = admitted, authorize
+    run(main)
+
+
+def test_all_wanted_actions_are_decided_together(book):
+    control = AccessControl(book, "c", lambda kind, name: None)
+    control.check(Principal("p"), (Action.SUB, Action.GET), topic_resource("T"))
+    control.check(Principal("p"), [Action.SUB, Action.GET], topic_resource("T"))
+    assert book.decided == [("p", "Sub or Get", "Topic:T")]
+
+
+def test_handlers_find_the_authorizer_of_their_broker(run, book):
+    async def main(desk):
+        assert book.broker.access.authorizer is book
+
+    run(main)
+
+
 def test_a_retry_topic_of_pops_counts_as_its_topic(book):
     control = AccessControl(book, "c", lambda kind, name: None)
     control.check_consumer(Principal("p"), "G", "%RETRY%G+A")
@@ -479,4 +552,23 @@ def test_the_signed_content_is_that_of_java():
     old, new = (Command(12, ext=dict(ext), version=version, body=b"body") for version in (399, 400))
     assert SignedRequest(old).signed_content() == b"k12body"
     assert SignedRequest(new).signed_content() == b"ku12body"
-    assert SignedRequest(SimpleNamespace(ext=None, payload=b"", version=1)).access_key == ""
+    assert SignedRequest(SimpleNamespace(code=10, ext=None, payload=b"", version=1)).access_key == ""
+
+
+def test_names_of_any_length_take_no_memory():
+    """A client chooses the names of topics, and, where a request needs no signature, of users."""
+
+    class Guests:
+        def authenticate(self, credentials, client):
+            return Principal(credentials.access_key)
+
+        def authorize(self, principal, actions, resource):
+            return Decision(allowed=True)
+
+    control, client = AccessControl(Guests(), "c", lambda kind, name: None), SimpleNamespace(notes={}, listener="")
+    long = "n" * 10_000
+    for key, topic in ((long, "T"), ("guest", long), ("guest", "T")):
+        principal = control.identify(SimpleNamespace(access_key=key, request=10), client)
+        control.check(principal, Action.PUB, topic_resource(topic))
+    assert [(each[0].name, each[2].name) for each in control._decisions] == [("guest", "T")]
+    assert [key for key, _ in client.notes["access"].principals] == ["guest"]

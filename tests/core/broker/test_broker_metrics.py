@@ -8,7 +8,7 @@ from fake_store import put
 
 from gantrymq.broker.counting.sliding_sums import SlidingSums
 from gantrymq.broker.counting.stats import Stats
-from gantrymq.broker.identity import Identity
+from gantrymq.broker.identity import BrokerIdentity
 from gantrymq.broker.metrics import MetricsReader, collect_metrics, pair
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.settings import SCHEMA
@@ -50,7 +50,7 @@ def parts():
         clients=clients,
         groups=groups,
         offsets=offsets,
-        identity=Identity("C", "broker-a", 0, "127.0.0.1", 10911),
+        identity=BrokerIdentity("C", "broker-a", 0, "127.0.0.1", 10911),
         held_pulls=SimpleNamespace(count=3),
         dispatchers=SimpleNamespace(parked={"index": "OSError: no"}),
         state=SimpleNamespace(failing={"topics.json": "it cannot be written"}),
@@ -74,7 +74,7 @@ def test_figures_are_what_the_tables_hold():
 
 
 def reader(of):
-    return MetricsReader(of, SimpleNamespace(connections=4))
+    return MetricsReader(of, lambda: 4)
 
 
 def test_counts_by_topic_are_read_one_by_one():

@@ -165,3 +165,23 @@ def test_a_connection_is_found_by_the_client_id_that_it_said_last(clients):
 def test_who_consumes_alone_is_no_producer(clients, join):
     join("CG", FakeConnection(), "c1")
     assert clients.producer("c1") is None
+
+
+def test_a_connection_that_goes_does_not_look_at_the_groups_of_others(clients, join):
+    class Counted(str):
+        """A name that counts how often it is looked at."""
+
+        hashed = 0
+
+        def __hash__(self):
+            Counted.hashed += 1
+            return super().__hash__()
+
+    other, connection = FakeConnection(), FakeConnection()
+    for number in range(100):
+        join(Counted(f"CG{number}"), other)
+    join("CG", connection)
+    Counted.hashed = 0
+    clients.gone(connection)
+    assert clients.consumer_group("CG") is None
+    assert Counted.hashed == 0

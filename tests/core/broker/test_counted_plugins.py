@@ -17,7 +17,7 @@ from gantrymq.broker.counted_plugins import (
 )
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.wire.families import counted_handler
-from gantrymq.errors import RequestRefused, StoreError, Unconfirmed
+from gantrymq.errors import RequestRefused, SlaveNotAvailable, StoreError
 from gantrymq.plugins import Plugins
 
 
@@ -245,7 +245,7 @@ def test_a_gate_that_is_asked_has_its_failures_counted(raised):
     def ask(log_offset, answer):
         if raised:
             raise KeyError("asked")
-        answer(Unconfirmed("too few", 11))
+        answer(SlaveNotAvailable("too few"))
         answer(KeyError("asked"))
 
     stats, answers = Stats(), []
@@ -255,7 +255,7 @@ def test_a_gate_that_is_asked_has_its_failures_counted(raised):
             gate.ask(0, answers.append)
     else:
         gate.ask(0, answers.append)
-        assert [type(each) for each in answers] == [Unconfirmed, KeyError]
+        assert [type(each) for each in answers] == [SlaveNotAvailable, KeyError]
     assert sum(stats.plugin_errors.values()) == 1
     assert not hasattr(CountedGate(Gate(), stats), "ask")
 

@@ -142,7 +142,7 @@ def test_what_the_store_refuses_of_several_is_said_and_the_others_are_stored(run
         desk.server.settings.set("maxMessageSize", 1024, "test")
         bodies = (b"one", b"x" * 2000, b"three")
         results = await copier.broker.messages.put_all([StoreMessage("A", 0, body, b"") for body in bodies])
-        assert [result.status for result in results] == [PutStatus.OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.OK]
+        assert [result.status for result in results] == [PutStatus.OK, PutStatus.BODY_TOO_LARGE, PutStatus.OK]
         assert [bytes(each.body) for each in records(await desk.pull("A"))] == [b"one", b"three"]
 
     run(main)

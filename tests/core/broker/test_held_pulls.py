@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from fake_store import FakeStore, entry
 
-from gantrymq.broker.consuming import held_pulls
 from gantrymq.broker.consuming.held_pulls import MAX_HOLD_S, HeldPulls
 from gantrymq.errors import FilterFailed
 from gantrymq.model.queue import Queue
@@ -35,10 +34,10 @@ class Match:
 
 
 class Bench:
-    def __init__(self, clock):
+    def __init__(self, clock, **limits):
         self.clock = clock
         self.store = FakeStore()
-        self.held = HeldPulls(self.store, clock)
+        self.held = HeldPulls(self.store, clock, **limits)
         self.woken = []
 
     def hold(self, name, *, queue=QUEUE, wanted=0, match=None, timeout_s=15, connection=None):
@@ -153,8 +152,8 @@ def test_who_is_woken_may_hold_again_at_once(bench):
     assert bench.woken == ["first", "second"]
 
 
-def test_a_connection_holds_so_many_and_no_more(bench, monkeypatch):
-    monkeypatch.setattr(held_pulls, "MAX_HOLDS_OF_CONNECTION", 2)
+def test_a_connection_holds_so_many_and_no_more(clock):
+    bench = Bench(clock, most_of_connection=2)
     greedy, other = Open(), Open()
     assert [bench.hold("greedy", connection=greedy) for _ in range(3)] == [True, True, False]
     assert bench.hold("other", connection=other)
@@ -163,8 +162,8 @@ def test_a_connection_holds_so_many_and_no_more(bench, monkeypatch):
     assert bench.hold("again", connection=greedy)
 
 
-def test_all_connections_together_hold_so_many_and_no_more(bench, monkeypatch):
-    monkeypatch.setattr(held_pulls, "MAX_HOLDS", 3)
+def test_all_connections_together_hold_so_many_and_no_more(clock):
+    bench = Bench(clock, most=3)
     assert [bench.hold(name, connection=Open()) for name in "abcd"] == [True, True, True, False]
     bench.clock.advance(15)
     assert bench.woken == ["a", "b", "c"]

@@ -8,7 +8,13 @@ import pytest
 from fake_store import AskedGate, FakeGate, FakeStore, entry, put
 
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.errors import ServiceNotAvailable, StoreError, Unconfirmed
+from gantrymq.errors import (
+    FlushDiskTimeout,
+    FlushSlaveTimeout,
+    ServiceNotAvailable,
+    SlaveNotAvailable,
+    StoreError,
+)
 from gantrymq.interfaces import PutStatus, StoreMessage
 from gantrymq_testing.simulated import simulate
 
@@ -267,9 +273,9 @@ def test_a_slow_gate_is_answered_with_flush_timeout_and_published_later(bench):
         await bench.clock.sleep(4.9)
         bench.submit("b", message())
         await bench.clock.sleep(0.2)
-        assert bench.calls[-1] == ("a", "Unconfirmed")
+        assert bench.calls[-1] == ("a", "FlushDiskTimeout")
         await bench.clock.sleep(5)
-        assert bench.calls[-1] == ("b", "Unconfirmed")
+        assert bench.calls[-1] == ("b", "FlushDiskTimeout")
         bench.gate.open()
         await bench.turns()
         bench.gate.open()
@@ -281,7 +287,7 @@ def test_a_slow_gate_is_answered_with_flush_timeout_and_published_later(bench):
 
 
 def test_flush_timeout_is_rocketmq_s_code_10():
-    assert Unconfirmed("late").response_code == 10
+    assert FlushDiskTimeout("late").response_code == 10
 
 
 def test_listeners_hear_of_each_append_before_its_gates(bench):
@@ -304,7 +310,7 @@ class Replicas:
     """A gate that waits for replicas, which are late or too few."""
 
     name = "replicas"
-    late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
+    late_error = FlushSlaveTimeout
 
     def __init__(self, clock):
         self.clock = clock
@@ -312,7 +318,7 @@ class Replicas:
 
     async def passed(self, log_offset):
         if self.too_few:
-            raise Unconfirmed("1 of 2 replicas are in sync", Unconfirmed.SLAVE_NOT_AVAILABLE)
+            raise SlaveNotAvailable("1 of 2 replicas are in sync")
         await self.clock.sleep(60)
 
 
@@ -565,7 +571,7 @@ def test_a_gate_that_never_opens_does_not_hold_up_the_stop_for_ever(bench):
         began = bench.clock.monotonic()
         await bench.pipeline.close()
         assert bench.clock.monotonic() - began <= 5
-        assert ("a", "Unconfirmed") in bench.calls
+        assert ("a", "FlushDiskTimeout") in bench.calls
         assert bench.names().count("a") == 1
         await bench.turns()
         assert ("heard", 1) not in bench.calls

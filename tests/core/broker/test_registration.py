@@ -21,9 +21,11 @@ from gantrymq.broker.registering.registration import (
     WHOLE_TIMES,
     order_topics,
 )
+from gantrymq.broker.registering.topic_routes import FRESH_S
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError
+from gantrymq.interfaces import RoutedBroker, TopicRoute
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
@@ -632,5 +634,53 @@ def test_a_held_broker_is_not_registered_and_says_why(town):
         await town.clock.sleep(0.1)
         assert await town.route(FIRST, "TBW102") == {"broker-a"}
         assert holder.registration.states() == {f"{FIRST}:9876": None}
+
+    town(main)
+
+
+# --- routes for clients of plugins -----------------------------------------------------------------------------------
+
+
+class Kept:
+    """A service that keeps the brokers it was started in, by name."""
+
+    name = "kept"
+
+    def __init__(self):
+        self.brokers = {}
+
+    async def start(self, broker):
+        self.brokers[broker.registration.broker_name] = broker
+
+    async def stop(self):
+        """End nothing: there is no continuing work."""
+
+
+def test_a_broker_routes_its_clients_to_the_listeners_of_every_broker(town):
+    kept = Kept()
+
+    async def main(town):
+        town.plugins = attrs.evolve(town.plugins, services=(kept,))
+        await town.open(FIRST)
+        only = {"namesrvAddr": f"{FIRST}:9876"}
+        others = {"bindAddress": "10.0.0.2", "brokerName": "broker-b", "storePathRootDir": "/b"}
+        second = await town.start_broker(listeners="sdk=remoting://10.0.0.2:8081", **others, **only)
+        await town.start_broker(listeners="sdk=remoting://10.0.0.1:8081", **only)
+        topic = TopicConfig("T", 2, 3, attributes={"message.type": "FIFO"})
+        route = kept.brokers["broker-a"].registration.route
+        assert await route("T", "sdk") is None
+        kept.brokers["broker-b"].topics.put(topic)
+        await town.clock.sleep(0.1)
+        b = RoutedBroker("broker-b", 0, "10.0.0.2:10911", "10.0.0.2:8081", 2, 3, 6)
+        assert await route("T", "sdk") == TopicRoute("T", [b], {"message.type": "FIFO"})
+        kept.brokers["broker-a"].topics.put(attrs.evolve(topic, attributes={}))
+        await town.clock.sleep(FRESH_S + 0.1)
+        a = RoutedBroker("broker-a", 0, "10.0.0.1:10911", "10.0.0.1:8081", 2, 3, 6)
+        assert await route("T", "sdk") == TopicRoute("T", [a, b], {})
+        assert [each.listener_address for each in (await route("T", "none")).brokers] == ["", ""]
+        await second.server.stop()
+        await second.client.close()
+        await town.clock.sleep(FRESH_S + 0.1)
+        assert (await route("T", "sdk")).brokers == [a]
 
     town(main)

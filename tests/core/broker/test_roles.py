@@ -14,7 +14,15 @@ from memory_transactions import MemoryTransactions
 from gantrymq.broker.roles import Roles
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.snapshot import Snapshots
-from gantrymq.errors import FormatError, InvalidParameter, RequestRefused, ServiceNotAvailable, Unconfirmed
+from gantrymq.errors import (
+    FlushDiskTimeout,
+    FlushSlaveTimeout,
+    FormatError,
+    InvalidParameter,
+    RequestRefused,
+    ServiceNotAvailable,
+    SlaveNotAvailable,
+)
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import (
     EndTransaction,
@@ -292,31 +300,31 @@ class Unconfirming:
 
     name = "unconfirming"
 
-    def __init__(self, code):
-        self._code = code
+    def __init__(self, kind):
+        self._kind = kind
 
     async def passed(self, log_offset):
-        raise Unconfirmed("stored", self._code)
+        raise self._kind("stored")
 
 
-@pytest.mark.parametrize("code", [10, 11, 12])
-def test_what_plugins_store_needs_the_disk_but_no_replicas(plugins, services, code):
+@pytest.mark.parametrize(("kind", "code"), [(FlushDiskTimeout, 10), (SlaveNotAvailable, 11), (FlushSlaveTimeout, 12)])
+def test_what_plugins_store_needs_the_disk_but_no_replicas(plugins, services, kind, code):
     """Senders are told what has not confirmed a message; plugins would store it again, or deliver nothing."""
 
     async def main(desk):
         broker = services[2].broker
         assert (await desk.ask(17, TOPIC)).code == 0
         answer = await broker.messages.send(SendRequest("p", "A", b"sent", queue_id=0))
-        assert answer.unconfirmed.response_code == code
+        assert (type(answer.unconfirmed), answer.unconfirmed.response_code) == (kind, code)
         put = broker.messages.put(StoreMessage("A", 0, b"put", b"", store_host=broker.store_host))
         if code == 10:
-            with pytest.raises(Unconfirmed):
+            with pytest.raises(FlushDiskTimeout):
                 await put
         else:
             assert (await put).queue_offset == 1
         assert [bytes(each.body) for each in records(await desk.pull("A"))] == [b"sent", b"put"]
 
-    run_broker(attrs.evolve(plugins, services=(services[2],), gates=(Unconfirming(code),)), main)
+    run_broker(attrs.evolve(plugins, services=(services[2],), gates=(Unconfirming(kind),)), main)
 
 
 def test_a_replica_answers_operators_and_producers_with_rocketmqs_codes(run):

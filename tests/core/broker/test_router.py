@@ -7,12 +7,14 @@ import asyncio
 import pytest
 from broker_desk import pull_ext
 
+from gantrymq.broker.wire.families import FAMILIES
 from gantrymq.broker.wire.responses import ok
 from gantrymq.broker.wire.router import IN_PLUGINS, NOT_BUILT, RequestRouter
 from gantrymq.errors import NoPermission, ServerFault, ServiceNotAvailable, install_command
 from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import SendCommand
+from gantrymq.remoting.serving import handlers_of
 
 
 class FakeConnection:
@@ -182,6 +184,11 @@ def test_what_is_not_built_is_named(router, code):
     ((_, answered, remark),) = answers_of(router, asked(code))
     assert answered == 3
     assert "not implemented in this version" in remark
+
+
+def test_core_serves_no_request_that_is_said_to_need_a_plugin():
+    served = {code for family in FAMILIES for code in handlers_of(family)}
+    assert served.intersection(IN_PLUGINS) == set()
 
 
 @pytest.mark.parametrize("code", sorted(IN_PLUGINS))

@@ -7,6 +7,7 @@ import inspect
 
 import pytest
 from broker_desk import body_of
+from long_responses import WrittenTogether
 
 from gantrymq.broker.wire import runtime
 from gantrymq.loose_json import ObjectKey, dumps, loads
@@ -163,20 +164,9 @@ def test_names_deleted_meanwhile_are_left_out_and_new_ones_too(broker, monkeypat
 def test_a_few_answers_are_made_at_once_in_the_order_of_their_requests(broker, monkeypatch):
     async def main(desk):
         await fill(desk)
-        running, most, write = 0, 0, responses.dumps_in_slices
-
-        async def counted(*args, **more):
-            nonlocal running, most
-            running += 1
-            most = max(most, running)
-            try:
-                return await write(*args, **more)
-            finally:
-                running -= 1
-
-        monkeypatch.setattr(responses, "dumps_in_slices", counted)
+        written = WrittenTogether(monkeypatch)
         answers = await asyncio.gather(*(desk.ask(21) for _ in range(3 * MAX_AT_ONCE)))
-        assert most == MAX_AT_ONCE
+        assert written.most == MAX_AT_ONCE
         assert len({answer.payload for answer in answers}) == 1
 
     broker(main)

@@ -37,11 +37,11 @@ class FailingFiles:
         self.refused = set()  # names
         self.replaced = []
 
-    def replace(self, path, data):
+    def replace(self, path, data, mode=None):
         if path.name in self.refused:
             raise OSError(errno.ENOSPC, "No space left on device")
         self.replaced.append(path.name)
-        self._files.replace(path, data)
+        self._files.replace(path, data, mode)
 
     def __getattr__(self, name):
         return getattr(self._files, name)

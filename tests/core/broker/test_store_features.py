@@ -3,7 +3,7 @@
 import pytest
 from broker_desk import records, run_broker, topic_ext
 
-from gantrymq.broker.store_features import check_topics
+from gantrymq.broker.queue_kinds import check_topics
 from gantrymq.config import Setting
 from gantrymq.errors import ConfigError, PluginError
 from gantrymq.interfaces import MessageStore, StoreFeature

@@ -12,7 +12,7 @@ from small_schedule import SmallSchedule
 
 from gantrymq.model.topic import TopicConfig
 
-KINDS = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
+KINDS = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED")
 MESSAGES = ("", "__SHARDINGKEY\x01order-7\x02", "DELAY\x011\x02")
 
 

@@ -111,6 +111,8 @@ def test_the_unit_flag_comes_from_the_request(topics, unit):
 def test_attributes_are_set_kept_and_deleted(topics):
     topics.update(TopicConfig("T"), {"+message.type": "FIFO", "+reserve.time": "-1"})
     assert topics.get("T").attributes == {"message.type": "FIFO", "reserve.time": "-1"}
+    topics.update(TopicConfig("L"), {"+message.type": "LITE", "+lite.topic.expiration": "-1"})
+    assert topics.get("L").attributes == {"message.type": "LITE", "lite.topic.expiration": "-1"}
     topics.update(TopicConfig("T", 8, 8), {"-reserve.time": ""})
     assert topics.get("T").attributes == {"message.type": "FIFO"}
     assert topics.get("T").write_queues == 8
@@ -124,6 +126,8 @@ def test_attributes_are_set_kept_and_deleted(topics):
         ({"+message.type": "fifo"}, "FIFO"),
         ({"+reserve.time": "soon"}, "whole number"),
         ({"+reserve.time": "9" * 5000}, "whole number"),
+        ({"+lite.topic.expiration": "43201"}, "a whole number from -1 to 43200"),
+        ({"+lite.topic.expiration": "--1"}, "a whole number from -1 to 43200"),
         ({"-message.type": ""}, "is new, so attribute message.type cannot be deleted"),
         ({"+cleanup.policy": "COMPACTION"}, "not implemented"),
     ],

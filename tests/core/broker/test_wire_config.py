@@ -102,10 +102,13 @@ def test_parts_that_are_not_there(broker):
         for code in (60, 61):
             answer = await desk.ask(code)
             assert (answer.code, "pip install ./libs/store_files ./plugins/schedule" in answer.remark) == (3, True)
+        for code in (3001, 3010):
+            answer = await desk.ask(code)
+            assert (answer.code, "plugins/access" in answer.remark) == (3, True)
         for code in (1007,):
             answer = await desk.ask(code)
             assert (answer.code, "plugins/replication" in answer.remark) == (3, True)
-        for code in (2001, 2002, 2004, 3001, 3010, 354, 355):
+        for code in (2001, 2002, 2004, 354, 355):
             answer = await desk.ask(code)
             assert (answer.code, "not implemented" in answer.remark) == (3, True)
         assert body_of(await desk.ask(45))["offsetTable"] == {}

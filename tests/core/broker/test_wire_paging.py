@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.wire.paging import MAX_PAGE, page
+from gantrymq.broker.wire.responses import MAX_PAGE, page
 from gantrymq.errors import InvalidParameter
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion

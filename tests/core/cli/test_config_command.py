@@ -67,10 +67,10 @@ def test_a_key_that_nobody_knows_says_which_is_near():
         ("debugLockEnable", "broker", "false", "known to RocketMQ, no effect in this version"),
         ("sharedByteBufferNum", "broker", "16", "known to RocketMQ, no effect in this version"),
         (
-            "aclEnable",
+            "enableDLegerCommitLog",
             "broker",
             "false",
-            "known to RocketMQ, for a feature that is not implemented here: access control",
+            "known to RocketMQ, for a feature that is not implemented here: DLedger",
         ),
     ],
 )

@@ -76,7 +76,7 @@ def test_an_option_of_its_own_weighs_as_much_as_a_pair(world, tmp_path):
 def test_the_file_of_a_name_server_is_shown(world, tmp_path):
     file = tmp_path / "namesrv.conf"
     file.write_text("listenPort=9999\n")
-    settings, _, notes = name_server_settings(world, ServerArguments("test", file))
+    settings, _, notes, _ = name_server_settings(world, ServerArguments("test", file))
     assert settings.text("configStorePath") == str(file)
     assert settings.number("listenPort") == 9999
     assert notes == ()
@@ -133,6 +133,23 @@ def test_required_certificates_of_clients_are_access_control(world):
 
 def test_an_authorizer_is_access_control(world):
     assert exposed(world, "bindAddress=0.0.0.0", "authorizer=tokens") == ()
+
+
+def test_a_listener_with_optional_accounts_is_exposed(world):
+    given = ("authorizer=tokens", "bindAddress=127.0.0.1", "listeners=a=remoting://0.0.0.0:0")
+    assert exposed(world, *given) == ()
+    assert len(exposed(world, *given, "listenerAccess=a=optional")) == 1
+    assert exposed(world, *given, "listenerAccess=default=optional,a=required") == ()
+
+
+def test_a_listener_with_the_protocol_of_a_plugin_is_exposed_as_others_are(world):
+    given = ("bindAddress=127.0.0.1", "listeners=sdk=grpc://0.0.0.0:8081")
+    (note,) = exposed(world, *given)
+    assert "listen on 0.0.0.0" in note
+    assert exposed(world, *given, "authorizer=tokens") == ()
+    assert len(exposed(world, *given, "authorizer=tokens", "listenerAccess=sdk=optional")) == 1
+    wanted = ("tls.server.need.client.auth=require", "tls.server.authClient=true")
+    assert exposed(world, "bindAddress=127.0.0.1", "listeners=sdk=grpc+tls://0.0.0.0:8081", *wanted) == ()
 
 
 def test_a_name_server_beside_a_broker_with_an_authorizer_is_told_of_for_what_it_gives(world):

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from gantrymq.client import Client
-from gantrymq.client.calls.identity import parse_unique_id
+from gantrymq.client.calls.client_ids import parse_unique_id
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, NoMessageFound, NoRoute
 from gantrymq.model import properties
 from gantrymq.model.hosts import pack_host

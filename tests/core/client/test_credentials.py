@@ -6,12 +6,13 @@ import pytest
 
 from gantrymq.client import Client, Credentials, Message
 from gantrymq.client.calls.connection_config import ConnectionConfig
-from gantrymq.client.calls.credentials import Signer, resolve_credentials
+from gantrymq.client.calls.credentials import resolve_credentials
 from gantrymq.client.calls.rpc import refused
 from gantrymq.client.calls.rpc_hooks import RpcHooks
 from gantrymq.errors import BrokerRefused, ClientError, ConfigError, InvalidParameter, NoPermission
 from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.signatures import Signer
 
 ACCOUNT = Credentials("ak", "sk12345678", "a-token")
 ACCESS, SECRET, TOKEN = "GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN"
@@ -183,6 +184,11 @@ WRONG_KEY = ACL + "Check signature failed for accessKey=ak, org.apache.rocketmq.
     ("code", "remark", "said"),
     [
         (1, WRONG_KEY, "refused this client: Check signature failed for accessKey=ak; check its credentials"),
+        (
+            1,
+            ACL + "No accessKey is configured, org.apache.rocketmq.acl.plain.P.parse(P.java:1)",
+            "; it has no account: set",
+        ),
         (16, "check signature failed.", "refused this client: check signature failed; check its credentials"),
         (16, "User:nobody is not found.", "User:nobody is not found; "),
         (16, "username cannot be null.", "username cannot be null; "),
@@ -197,7 +203,38 @@ def test_access_control_says_what_to_check(code, remark, said):
     assert said in str(error)
 
 
-@pytest.mark.parametrize("remark", ["the broker[a] sending message is forbidden", "", "no permission of topic T"])
+ALICE = "User:alice has no permission to access"
+
+
+@pytest.mark.parametrize(
+    ("request_code", "remark", "said"),
+    [
+        (310, f"{ALICE} Topic:T from 127.0.0.1, no matched policies.", "gantrymq acl grant alice -r Topic:T -a Pub"),
+        (11, f"{ALICE} Topic:T from ::1, no matched policies.", "gantrymq acl grant alice -r Topic:T -a Sub"),
+        (10, f"{ALICE} Group:g from 10.0.0.1, no matched policies.", "gantrymq acl grant alice -r Group:g -a Sub"),
+        (30, f"{ALICE} Topic:%DLQ%g from 10.0.0.1, no matched.", "gantrymq acl grant alice -r Topic:%DLQ%g -a Get"),
+        (17, f"{ALICE} Topic:a.b: Create is not allowed", "gantrymq acl grant alice -r Topic:a.b -a Create"),
+        (0, f"{ALICE} Topic:T: Pub or Sub is not allowed", "gantrymq acl grant alice -r Topic:T -a Pub"),
+        (25, f"{ALICE} Cluster:C from 127.0.0.1, no matched.", "gantrymq acl grant alice -r Cluster:C -a Update"),
+        (26, f"{ALICE} Cluster:C: check signature failed.", "and what they are allowed"),
+        (10, "Client:1.2.3.4:5 has no permission to access Cluster:C: username cannot be null.", "of the client"),
+        (26, f"{ALICE} Cluster:C: User:alice is disabled.", "and what they are allowed"),
+        (11, f"{ALICE} Topic:T from ::1, the decision is deny.", "gantrymq access explain alice Sub Topic:T"),
+        (10, f"{ALICE} Topic:T. To allow it: gantrymq acl grant alice", ". To allow it: gantrymq acl grant alice"),
+        (0, f"{ALICE} Topic:T from 127.0.0.1, no matched.", "see what it may do with: gantrymq acl get alice"),
+    ],
+)
+def test_a_refusal_ends_with_the_command_that_helps(request_code, remark, said):
+    assert str(refused(command.Command(16, remark=remark), "b:10911", request_code)).endswith(said)
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        *("the broker[a] sending message is forbidden", "", "no permission of topic T"),
+        *("The user is existed", "The subject of User:shop is not exist.", "The acl is not exist."),
+    ],
+)
 def test_another_refusal_is_none_of_the_account(remark):
     assert type(refused(command.Command(16, remark=remark), "b:1")) is BrokerRefused
     assert type(refused(command.Command(1, remark=remark), "b:1")) is BrokerRefused
@@ -276,9 +313,9 @@ def test_a_consumer_that_may_not_search_its_start_offset_ends(simulate, cluster,
                 broker.answers[code] = busy_first
             async with Client(c.namesrv, **options) as client:
                 consumer = client.consumer("G", "T", consume_from=start)
-                with pytest.raises(NoPermission, match="check its credentials"):
+                with pytest.raises(NoPermission, match="refused this client"):
                     await consumer.wait_assigned(30)
-                with pytest.raises(NoPermission, match="check its credentials"):
+                with pytest.raises(NoPermission, match="refused this client"):
                     await anext(aiter(consumer))
 
     simulate(work)

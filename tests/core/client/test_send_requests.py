@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.client.message import Message
 from gantrymq.client.sending.encoded_message import prepare, prepare_batch
-from gantrymq.client.sending.send_requests import SendIdentity, send_request
+from gantrymq.client.sending.send_requests import ProducerFields, send_request
 from gantrymq.errors import LocalProtocolError
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.model import properties
@@ -29,8 +29,8 @@ def test_request_is_the_one_that_java_sends(golden):
     recorded = golden("send")
     message = Message("GoldenOps", recorded.payload, tags="t0", keys="key0")
     encoded = prepare(message, given("7F0000012AB54E0E2F2A688EB5510000"))
-    identity = SendIdentity("PG_ops", default_topic_queues=2)
-    ours = send_request(encoded, MessageQueue("GoldenOps", "broker-a", 0), identity, 1795245382993)
+    producer = ProducerFields("PG_ops", default_topic_queues=2)
+    ours = send_request(encoded, MessageQueue("GoldenOps", "broker-a", 0), producer, 1795245382993)
     assert (ours.code, ours.payload, ours.flag) == (recorded.code, recorded.payload, recorded.flag)
     assert with_read_properties(ours.ext) == with_read_properties(recorded.ext)
 
@@ -44,8 +44,8 @@ def test_batch_request_is_the_one_that_java_sends(golden):
         for entry, one in zip(entries, found, strict=True)
     ]
     encoded = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), LONG, inner=True)
-    identity = SendIdentity("PG_batch", default_topic_queues=2)
-    ours = send_request(encoded, MessageQueue("GoldenBatch", "broker-a", 1), identity, 1795245525029)
+    producer = ProducerFields("PG_batch", default_topic_queues=2)
+    ours = send_request(encoded, MessageQueue("GoldenBatch", "broker-a", 1), producer, 1795245525029)
     assert ours.code == recorded.code
     assert with_read_properties(ours.ext) == with_read_properties(recorded.ext)
     again = decode_batch(ours.payload)
@@ -59,14 +59,14 @@ def test_counts_of_a_retry_topic_move_into_the_header():
     own = {"RECONSUME_TIME": "3", "MAX_RECONSUME_TIMES": "16", "a": "b"}
     encoded = prepare(Message("%RETRY%g", b"x", properties=own), given("A"))
     for _ in range(2):  # a second attempt sends the same
-        ext = send_request(encoded, MessageQueue("%RETRY%g", "a", 0), SendIdentity("P"), 1).ext
+        ext = send_request(encoded, MessageQueue("%RETRY%g", "a", 0), ProducerFields("P"), 1).ext
         assert (ext["j"], ext["l"]) == ("3", "16")
         assert properties.decode_text(ext["i"]) == {"a": "b", "UNIQ_KEY": "A", "WAIT": "true"}
 
 
 def test_oneway_request_is_marked():
     request = send_request(
-        prepare(Message("T", b"x"), given("A")), MessageQueue("T", "a", 0), SendIdentity("P"), 1, oneway=True
+        prepare(Message("T", b"x"), given("A")), MessageQueue("T", "a", 0), ProducerFields("P"), 1, oneway=True
     )
     assert request.is_oneway
 
@@ -99,9 +99,9 @@ BROKERS = ["broker-a", ',"g":"0"', '%d"i":""\\', '\u00e9,"opaque":0']
 def test_a_request_from_a_template_has_the_bytes_of_its_fields(serialize, broker, oneway):
     for message in MESSAGES:
         for opaque, born_ms in ((0, 0), (77, 1795245382993)):
-            queue, identity = MessageQueue(message.topic, broker, 3), SendIdentity("P", unit_mode=True)
+            queue, producer = MessageQueue(message.topic, broker, 3), ProducerFields("P", unit_mode=True)
             request, read = (
-                send_request(prepare(message, given("A")), queue, identity, born_ms, oneway=oneway) for _ in range(2)
+                send_request(prepare(message, given("A")), queue, producer, born_ms, oneway=oneway) for _ in range(2)
             )
             for each in (request, read):
                 each.opaque, each.serialize = opaque, serialize
@@ -111,14 +111,14 @@ def test_a_request_from_a_template_has_the_bytes_of_its_fields(serialize, broker
 
 def test_a_batch_from_a_template_has_the_bytes_of_its_fields():
     encoded = prepare_batch([Message("T", b"a"), Message("T", b"b")], given("A", "B"), LONG)
-    request, read = (send_request(encoded, MessageQueue("T", "a", 0), SendIdentity("P"), 5) for _ in range(2))
+    request, read = (send_request(encoded, MessageQueue("T", "a", 0), ProducerFields("P"), 5) for _ in range(2))
     assert request.code == 320
     assert encode(request) == encode(plain(read))
 
 
 def test_fields_that_hooks_change_are_those_that_are_written():
     encoded = prepare(Message("T", b"x"), given("A"))
-    changed, other = (send_request(encoded, MessageQueue("T", "a", 0), SendIdentity("P"), 5) for _ in range(2))
+    changed, other = (send_request(encoded, MessageQueue("T", "a", 0), ProducerFields("P"), 5) for _ in range(2))
     changed.ext["nsd"] = "true"
     assert b'"nsd":"true"' in encode(changed)
     assert b"nsd" not in encode(other)
@@ -128,6 +128,6 @@ def test_fields_that_hooks_change_are_those_that_are_written():
 
 def test_half_of_a_surrogate_pair_is_refused():
     encoded = prepare(Message("T", b"x", properties={"a": "\ud800"}), given("A"))
-    request = send_request(encoded, MessageQueue("T", "a", 0), SendIdentity("P"), 5)
+    request = send_request(encoded, MessageQueue("T", "a", 0), ProducerFields("P"), 5)
     with pytest.raises(LocalProtocolError, match="UTF-16"):
         encode(request)

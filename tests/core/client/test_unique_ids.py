@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.client.calls.identity import parse_unique_id
+from gantrymq.client.calls.client_ids import parse_unique_id
 from gantrymq.model.ids import UniqueIds
 
 HOUR_MS = 3_600_000

@@ -63,6 +63,30 @@ def test_all_values_are_listed_by_key():
     assert list(Settings([SIZE, ON, MODE]).as_dict().items()) == [("mode", "a"), ("on", False), ("size", 10)]
 
 
+LEGACY = Setting("legacy", "flag", False, "Legacy.", selects=("mode", "b"))
+
+
+def test_a_flag_selects_the_value_of_another_key():
+    settings = Settings([MODE, LEGACY], {"legacy": True})
+    assert (settings.text("mode"), settings.source("mode")) == ("b", "legacy=true")
+    assert Settings([MODE, LEGACY], {"legacy": False}).text("mode") == "a"
+
+
+def test_a_flag_may_select_what_is_set_already():
+    settings = Settings([MODE, LEGACY], {"legacy": True, "mode": "b"})
+    assert (settings.text("mode"), settings.source("mode")) == ("b", "given in code")
+
+
+def test_two_flags_that_select_different_values_are_refused():
+    other = Setting("other", "flag", False, "Other.", selects=("name", "second"))
+    first = Setting("first", "flag", False, "First.", selects=("name", "first"))
+    with pytest.raises(ConfigError) as caught:
+        Settings([NAME, first, other], {"first": True, "other": True})
+    assert str(caught.value) == (
+        "given in code: other=true selects name=second, and first=true has name=first; keep one of the two"
+    )
+
+
 def test_only_ports_that_may_be_0_can_be_free_ones():
     schema = [
         Setting("webPort", "number", 80, "", at_least=0),

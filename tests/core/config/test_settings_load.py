@@ -160,7 +160,8 @@ def test_keys_that_only_rocketmq_uses_are_listed_in_one_note():
         ("aclEnable=true", "access control"),
         ("authenticationEnabled=TRUE", "access control"),
         ("tlsMode=enforcing", "TLS"),
-        ("enableProxy=true", "gRPC proxy"),
+        ("enableProxy=true", "listeners=sdk=grpc://0.0.0.0:8081"),
+        ("grpcServerPort=8081", "listeners=sdk=grpc://0.0.0.0:8081"),
         ("inSyncReplicas=2", "replication"),
         ("metricsExporterType=PROM", "metrics"),
         ("defaultMessageRequestMode=POP", "pop"),
@@ -171,6 +172,17 @@ def test_asking_for_what_is_not_built_stops_with_a_sentence(pair, part):
     with pytest.raises(ConfigError, match=part) as caught:
         build(flags(pair))
     assert str(caught.value).startswith(f"--set {pair.partition('=')[0]}: {pair}: ")
+
+
+def test_a_flag_that_selects_another_value_than_the_given_one_is_refused():
+    schema = [Setting("chosen", "text", "", "Chosen."), Setting("old", "flag", False, "Old.", selects=("chosen", "x"))]
+    assert build_settings(schema, [flags("old=true")]).settings.text("chosen") == "x"
+    file = file_layer("broker.conf", [Line("chosen", "y", 3, False)])
+    with pytest.raises(ConfigError) as caught:
+        build_settings(schema, [file, flags("old=true")])
+    assert str(caught.value) == (
+        "--set old: old=true selects chosen=x, and broker.conf line 3 has chosen=y; keep one of the two"
+    )
 
 
 def test_not_asking_for_it_is_fine():

@@ -38,7 +38,7 @@ def parts_of_a_broker():
 
 
 def test_every_part_of_a_broker_has_a_page():
-    assert sorted([*parts_of_a_broker(), "pop"]) == NAMES
+    assert sorted([*parts_of_a_broker(), "lite", "pop"]) == NAMES
     assert set(re.findall(r"\((\w+)\.md\)", (PAGES / "README.md").read_text())) == set(NAMES)
 
 

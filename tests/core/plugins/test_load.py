@@ -11,6 +11,7 @@ from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.hooks import hookimpl
 from gantrymq.model.averagely import averagely
 from gantrymq.plugins import Plugins, PluginState, load_plugins
+from gantrymq.plugins.loaded import ProtocolEntry
 from gantrymq.plugins.registries import KINDS, FactoryRegistry
 
 
@@ -80,6 +81,7 @@ def test_every_kind_is_collected_under_its_name():
             gantry_register_interceptors=interceptors,
             gantry_register_gates=lambda registry: registry.add(gate),
             gantry_register_handlers=lambda registry: registry.add(4711, handler),
+            gantry_register_protocols=lambda registry: registry.add("pr", plain_factory, first=(b"PR",), alpn=("pr",)),
             gantry_register_services=lambda registry: registry.add(service),
             gantry_register_name_servers=lambda registry: registry.add(name_server),
             gantry_register_commands=lambda registry: registry.add(command),
@@ -94,6 +96,7 @@ def test_every_kind_is_collected_under_its_name():
     assert found.interceptors == (early, late)
     assert found.gates == (gate,)
     assert found.handlers == {4711: handler}
+    assert found.protocols == {"pr": ProtocolEntry(plain_factory, (b"PR",), ("pr",))}
     assert found.services == (service,)
     assert found.name_servers == {"ns": name_server}
     assert found.commands == {"mine": command}
@@ -110,6 +113,7 @@ def test_every_kind_is_collected_under_its_name():
         "interceptor with order 1",
         "gate g",
         "handler for request code 4711",
+        "listener protocol pr",
         "service s",
         "name server ns",
         "command mine",
@@ -225,6 +229,27 @@ def test_the_allocation_strategy_of_core_exists_without_a_plugin_and_no_plugin_r
     assert list(load().allocations) == ["AVG"]
     with pytest.raises(PluginConflict, match="plugin example registers the allocation AVG, which belongs to gantrymq"):
         load(plugin(gantry_register_allocations=lambda registry: registry.add("AVG", averagely)))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("Grpc", {}, "with the name 'Grpc'; it must begin with a lower-case letter"),
+        ("a+tls", {}, "with the name 'a+tls'; it must begin"),
+        ("remoting", {}, "the listener protocol remoting, which belongs to gantrymq"),
+        ("a", {"factory": None}, "the factory of the listener protocol a is None"),
+        ("a", {"first": ()}, "the listener protocol a needs first, a tuple of the bytes with which its clients begin"),
+        ("a", {"first": (b"A", b"")}, "needs first"),
+        ("a", {"first": b"A"}, "needs first"),
+        ("a", {"alpn": "h2"}, "alpn of the listener protocol a is 'h2', not a tuple of names"),
+        ("a", {"alpn": ("",)}, "not a tuple of names"),
+    ],
+)
+def test_a_listener_protocol_that_cannot_be_used_is_refused(name, given, words):
+    given = {"factory": Named, "first": (b"A",), **given}
+    found = problem(plugin(gantry_register_protocols=lambda registry: registry.add(name, **given)))
+    assert words in found
+    assert found.startswith("plugin example")
 
 
 def test_two_interceptors_of_one_order_conflict():

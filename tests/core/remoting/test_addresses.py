@@ -1,8 +1,7 @@
 import pytest
 
 from gantrymq.errors import LocalProtocolError
-from gantrymq.model.hosts import format_address
-from gantrymq.remoting.channel import packed_host
+from gantrymq.model.hosts import format_address, pack_peer
 from gantrymq.remoting.client import parse_address
 
 
@@ -21,7 +20,7 @@ def test_what_is_no_address(text):
 
 
 def test_packed_hosts():
-    assert packed_host("127.0.0.1", 10911) == bytes.fromhex("7f00000100002a9f")
-    assert packed_host("::ffff:127.0.0.1", 10911) == bytes.fromhex("7f00000100002a9f")
-    assert packed_host("::1%lo", 1) == bytes(15) + b"\x01\0\0\0\x01"
-    assert packed_host("somewhere", 1) == bytes(7) + b"\x01"
+    assert pack_peer("127.0.0.1", 10911) == bytes.fromhex("7f00000100002a9f")
+    assert pack_peer("::ffff:127.0.0.1", 10911) == bytes.fromhex("7f00000100002a9f")
+    assert pack_peer("::1%lo", 1) == bytes(15) + b"\x01\0\0\0\x01"
+    assert pack_peer("somewhere", 1) == bytes(7) + b"\x01"

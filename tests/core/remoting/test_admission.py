@@ -53,7 +53,7 @@ def test_http_2_is_sent_away_in_its_own_frame_once_it_asks():
     with pytest.raises(RemoteProtocolError) as refused:
         Admission().check(ProtocolKind.HTTP2)
     text = str(refused.value).encode()
-    assert b"usually at port 8081, which is not built" in text
+    assert b"install it with: pip install gantrymq-grpc" in text
     assert answer[:9] == (8 + len(text)).to_bytes(3, "big") + b"\x07\0\0\0\0\0"
     assert answer[9:] == b"\0\0\0\x05" + b"\0\0\0\x01" + text
 
@@ -67,7 +67,7 @@ def test_frames_are_told_nothing(protocol):
     ("mode", "protocol", "words"),
     [
         ("permissive", ProtocolKind.HTTP, "the peer speaks HTTP; this port speaks"),
-        ("permissive", ProtocolKind.HTTP2, "gRPC clients need RocketMQ's proxy"),
+        ("permissive", ProtocolKind.HTTP2, "gRPC clients need a listener of a broker for gRPC"),
         ("enforcing", ProtocolKind.FRAMES, "let it use TLS"),
         ("enforcing", ProtocolKind.UNKNOWN, "let it use TLS"),
     ],

@@ -51,7 +51,10 @@ async def test_http_2_is_greeted_once_and_sent_away_when_it_asks(rig, recorder, 
     connection.data_received(ASKING)
     await turn()
     assert transport.lost
-    assert b"usually at port 8081" in transport.writes[1]
+    assert (
+        b"gRPC clients need a listener of a broker for gRPC, such as listeners=sdk=grpc://0.0.0.0:8081"
+        in transport.writes[1]
+    )
     assert len(caplog.messages) == 1
 
 
@@ -62,7 +65,7 @@ async def test_http_2_is_greeted_once_and_sent_away_when_it_asks(rig, recorder, 
         (b"GET /metrics HTTP/1.1\r\n", "speaks HTTP; this port speaks the RocketMQ remoting protocol", True),
         (
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ASKING,
-            "gRPC clients need RocketMQ's proxy, usually at port 8081",
+            "gRPC clients need a listener of a broker for gRPC",
             True,
         ),
         (b"PROXY nonsense\r\n", "PROXY header", False),

@@ -10,10 +10,12 @@ from gantrymq.remoting.admission import ADMISSION_SETTINGS, Admission, admission
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.listeners import (
+    LISTENER_ACCESS_SETTING,
     LISTENERS_SETTING,
     NamedListener,
     addresses_of_text,
     listeners_of,
+    optional_access,
     text_of_addresses,
 )
 from gantrymq.remoting.server import RemotingServer, open_listeners
@@ -61,8 +63,9 @@ def test_entries_have_name_protocol_and_address():
         ("a b=remoting://h:1", "does not start with a name"),
         ("a=remoting://h:1,a=remoting://h:2", "a occurs twice"),
         ("default=remoting://h:1", "default is the name of the main listener"),
-        ("a=grpc://h:1", "a=grpc://h:1 has no known protocol"),
-        ("a=h:1", "a=h:1 has no known protocol"),
+        ("a=grpc+tls://h:1", "a has the protocol grpc, and this server has only remoting, remoting+tls"),
+        ("a=GRPC://h:1", "a=GRPC://h:1 does not begin with a protocol"),
+        ("a=h:1", "a=h:1 does not begin with a protocol"),
         ("a=remoting://h", "'h' is not host:port"),
         ("a=remoting://:1", "':1' is not host:port"),
         ("a=remoting://h:65536", "'h:65536' is not host:port"),
@@ -154,3 +157,28 @@ def test_addresses_are_text_in_registrations():
     for text in ("a", "a=", "a=host", "a=host:1,b"):
         with pytest.raises(ValueError, match="is not host:port"):
             addresses_of_text(text)
+
+
+def optional(text):
+    given = {"listeners": "a=remoting://127.0.0.1:0", "listenerAccess": text}
+    return optional_access(Settings([LISTENERS_SETTING, LISTENER_ACCESS_SETTING], given))
+
+
+def test_listeners_with_optional_accounts_are_named():
+    assert optional("") == frozenset()
+    assert optional("a=optional, default=required") == {"a"}
+    assert optional("default=optional") == {"default"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("b=optional", "b is no listener; there is default, a"),
+        ("a=maybe", "a=maybe is unknown"),
+        ("a=optional,a=required", "a occurs twice"),
+        ("optional", "optional does not start with a name"),
+    ],
+)
+def test_listener_access_that_is_not_understood_is_refused(text, problem):
+    with pytest.raises(ConfigError, match=f"listenerAccess: {problem}.*; write NAME=required or NAME=optional"):
+        optional(text)

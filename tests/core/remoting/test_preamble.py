@@ -55,6 +55,26 @@ def test_malformed_proxy_headers(data):
 @pytest.mark.parametrize(
     ("data", "protocol"),
     [
+        (b"PRI * HTTP/2.0\r\n", ProtocolKind.OF_LISTENER),
+        (b"\x10\x20", ProtocolKind.OF_LISTENER),
+        (b"PUT / HTTP/1.1", ProtocolKind.HTTP),
+        (b"PRINT", ProtocolKind.UNKNOWN),
+        (FRAME, ProtocolKind.FRAMES),
+        (b"\x16\x03\x01", ProtocolKind.TLS),
+    ],
+)
+def test_the_first_bytes_of_a_listeners_protocol(data, protocol):
+    first = (b"PRI * HTTP/2.0", b"\x10")
+    assert sniff(data, first=first) == (protocol, None, data)
+    for size in range(1, len(data) + 1):  # never another one in between
+        found = sniff(data[:size], first=first)
+        assert found is None or found.protocol is protocol
+    assert sniff(V4 + data, first=first) == (protocol, ("10.1.2.3", 5555), data)
+
+
+@pytest.mark.parametrize(
+    ("data", "protocol"),
+    [
         (FRAME, ProtocolKind.FRAMES),
         (b"GET / HTTP/1.1", ProtocolKind.HTTP),
         (b"PRI * HTTP/2.0\r\n", ProtocolKind.HTTP2),

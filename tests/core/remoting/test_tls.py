@@ -263,7 +263,7 @@ async def test_a_proxy_header_comes_before_the_hello(certificates, serve):
         (
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ASKING,
             b"\0\0\0\x04\0\0\0\0\0\0",
-            "usually at port 8081, which is not built",
+            "gRPC clients need a listener of a broker for gRPC",
         ),
     ],
 )

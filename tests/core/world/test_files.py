@@ -45,6 +45,12 @@ def test_stat_tells_files_folders_and_nothing_apart(files, root):
     assert files.stat(root / "a" / "below") is None
 
 
+def test_a_plain_file_is_no_link_and_belongs_to_this_process(files, root):
+    files.replace(root / "a", b"")
+    found = files.stat(root / "a")
+    assert (found.is_own, found.is_link) == (True, False)
+
+
 def test_list_is_sorted_and_empty_without_a_folder(files, root):
     for name in ("00000000000000000200", "b", "00000000000000000100"):
         files.replace(root / name, b"")
@@ -71,6 +77,14 @@ def test_replace_leaves_the_new_content_and_no_temporary_name(files, root):
     files.replace(root / "config.json", b"new")
     assert files.read(root / "config.json") == b"new"
     assert files.list(root) == ["config.json"]
+
+
+def test_a_file_with_secrets_is_readable_by_its_owner_only(files, root):
+    files.replace(root / "users.json.tmp", b"left by an interrupted call", 0o644)
+    files.replace(root / "users.json", b"secret", 0o600)
+    assert files.stat(root / "users.json").mode == 0o600
+    files.replace(root / "users.json", b"shared", 0o640)
+    assert files.stat(root / "users.json").mode == 0o640
 
 
 def test_replace_needs_the_folder(files, root):

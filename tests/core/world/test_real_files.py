@@ -162,6 +162,35 @@ def test_short_reads_and_writes_are_continued(tmp_path, monkeypatch):
     opened.close()
 
 
+def test_a_link_is_known_and_its_target_is_read(tmp_path):
+    files = RealFiles()
+    files.replace(tmp_path / "a", b"12345")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    found = files.stat(tmp_path / "b")
+    assert (found.is_link, found.size) == (True, 5)
+    (tmp_path / "a").unlink()
+    assert files.stat(tmp_path / "b") is None
+
+
+def test_a_file_of_another_user_is_known(tmp_path, monkeypatch):
+    files = RealFiles()
+    files.replace(tmp_path / "a", b"")
+    monkeypatch.setattr("gantrymq.world.real.files._OWN_ID", os.geteuid() + 1)
+    assert not files.stat(tmp_path / "a").is_own
+
+
+def test_a_private_file_is_never_readable_by_others(tmp_path, monkeypatch):
+    files = RealFiles()
+    temporary = tmp_path / "a.tmp"
+    temporary.write_bytes(b"left over")
+    temporary.chmod(0o644)
+    modes, inner = [], os.replace
+    monkeypatch.setattr(os, "replace", lambda old, new: (modes.append(old.stat().st_mode & 0o777), inner(old, new)))
+    files.replace(tmp_path / "a", b"secret", 0o600)
+    assert modes == [0o600]
+    assert files.stat(tmp_path / "a").mode == 0o600
+
+
 @pytest.mark.parametrize("call", ["fdatasync", "replace"])
 def test_a_failed_replace_leaves_the_old_content_and_nothing_else(tmp_path, monkeypatch, call):
     files = RealFiles()

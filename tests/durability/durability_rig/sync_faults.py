@@ -78,9 +78,9 @@ class HeldFiles:
 
         return _File(file, datasync)
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, mode: int | None = None) -> None:
         self._held.wait(Path(path))
-        self._inner.replace(path, data)
+        self._inner.replace(path, data, mode)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -25,7 +25,7 @@ func push(o options) error {
 		model = consumer.BroadCasting
 	}
 	client, err := rocketmq.NewPushConsumer(
-		consumer.WithNameServer(o.nameServers()),
+		consumer.WithNameServer(o.nameServers()), consumer.WithCredentials(credentials()),
 		consumer.WithGroupName(o["group"]),
 		consumer.WithConsumerModel(model),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
@@ -78,7 +78,8 @@ func answering(o options) (func(*primitive.MessageExt) error, error) {
 		return func(*primitive.MessageExt) error { return nil }, nil
 	}
 	client, err := rocketmq.NewProducer(
-		producer.WithNameServer(o.nameServers()), producer.WithGroupName(o["group"]+"-answers"),
+		producer.WithNameServer(o.nameServers()), producer.WithCredentials(credentials()),
+		producer.WithGroupName(o["group"]+"-answers"),
 	)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func answering(o options) (func(*primitive.MessageExt) error, error) {
 // pull polls until --until messages have come, and acknowledges each.
 func pull(o options) error {
 	client, err := rocketmq.NewPullConsumer(
-		consumer.WithNameServer(o.nameServers()),
+		consumer.WithNameServer(o.nameServers()), consumer.WithCredentials(credentials()),
 		consumer.WithGroupName(o["group"]),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 	)

@@ -74,6 +74,11 @@ func (o options) nameServers() primitive.NamesrvAddr {
 	return strings.Split(o["namesrv"], ";")
 }
 
+// credentials of the environment; without a key the client does not sign.
+func credentials() primitive.Credentials {
+	return primitive.Credentials{AccessKey: os.Getenv("INTEROP_ACCESS_KEY"), SecretKey: os.Getenv("INTEROP_SECRET_KEY")}
+}
+
 func emit(event string, more fields) {
 	more["event"] = event
 	line, err := json.Marshal(more)

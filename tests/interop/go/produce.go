@@ -27,7 +27,7 @@ func produce(o options) error {
 		selector = producer.NewHashQueueSelector()
 	}
 	client, err := rocketmq.NewProducer(
-		producer.WithNameServer(o.nameServers()),
+		producer.WithNameServer(o.nameServers()), producer.WithCredentials(credentials()),
 		producer.WithGroupName(o.text("group", "interop-go-producer")),
 		producer.WithQueueSelector(selector),
 		producer.WithSendMsgTimeout(sendTimeout),

@@ -58,7 +58,7 @@ func transact(o options) error {
 	}
 	client, err := rocketmq.NewTransactionProducer(
 		decided,
-		producer.WithNameServer(o.nameServers()),
+		producer.WithNameServer(o.nameServers()), producer.WithCredentials(credentials()),
 		producer.WithGroupName(o.text("group", "interop-go-transactions")),
 	)
 	if err != nil {
@@ -105,7 +105,8 @@ func within(limit time.Duration, wait func()) bool {
 // request asks --count questions one after the other and prints the answers.
 func request(o options) error {
 	client, err := rocketmq.NewProducer(
-		producer.WithNameServer(o.nameServers()), producer.WithGroupName(o.text("group", "interop-go-requests")),
+		producer.WithNameServer(o.nameServers()), producer.WithCredentials(credentials()),
+		producer.WithGroupName(o.text("group", "interop-go-requests")),
 	)
 	if err != nil {
 		return err

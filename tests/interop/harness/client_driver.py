@@ -1,7 +1,7 @@
 """Driver programs of several languages with the same sub-commands, options and events."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.process import Event, Process
@@ -16,26 +16,32 @@ class ClientDriver:
         scratch: each process gets its own home below it.
         namesrv: HOST:PORT, several separated by semicolons.
         prefix: of the names of processes.
+        environ: additional environment variables, such as an account.
     """
 
-    def __init__(self, scratch: Path, namesrv: str, prefix: str) -> None:
+    def __init__(self, scratch: Path, namesrv: str, prefix: str, environ: Mapping[str, str] | None = None) -> None:
         self._scratch = scratch
         self._namesrv = namesrv
         self._prefix = prefix
+        self._environ = environ or {}
         self._started = 0
 
     def program(self, command: str, home: Path) -> Sequence[str | Path]:
         """Return the command line before the sub-command."""
         raise NotImplementedError
 
+    def arguments(self, command: str, *flags: str, **options: str | int) -> list[str]:
+        """Return a sub-command with its arguments. `keys_prefix="k"` becomes `--keys-prefix k`."""
+        words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+        return [command, "--namesrv", self._namesrv, *words, *flags]
+
     def start(self, command: str, *flags: str, **options: str | int) -> Process:
-        """Start a sub-command without waiting for it. `keys_prefix="k"` becomes `--keys-prefix k`."""
+        """Start a sub-command without waiting for it. The options are those of `arguments`."""
         self._started += 1
         name = f"{self._prefix}{command}-{self._started}"
         home = self._scratch / name
-        arguments = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-        words = [*self.program(command, home), command, "--namesrv", self._namesrv, *arguments, *flags]
-        return Process(name, words, home, env={**os.environ, "HOME": str(home)})
+        words = [*self.program(command, home), *self.arguments(command, *flags, **options)]
+        return Process(name, words, home, env={**os.environ, **self._environ, "HOME": str(home)})
 
     def run(self, command: str, *flags: str, deadline_s: float = RUN_S, **options: str | int) -> list[Event]:
         """Run a sub-command to its end and return its events."""

@@ -63,10 +63,12 @@ class GantryServer(Process):
         store: Path | None = None,
         settings: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        like: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Start name server and broker in one process, on free ports."""
+        """Start name server and broker in one process, on free ports, or on those of the ready line *like*."""
         folder = store or scratch / "store"
-        ports = ("--namesrv-port", "0", "--broker-port", "0")
+        namesrv, broker = (_port(like, each) for each in ("namesrv", "broker"))
+        ports = ("--namesrv-port", namesrv, "--broker-port", broker)
         own = _sets({**SETTINGS, **(settings or {})})
         return cls("start", scratch, "--store", str(folder), *ports, *own, environ=environ)
 
@@ -149,6 +151,10 @@ def _environment(scratch: Path) -> dict[str, str]:
     """
     own = {name: os.environ[name] for name in ("PATH", "GANTRYMQ_SPEEDUPS") if name in os.environ}
     return {**own, "HOME": str(scratch)}
+
+
+def _port(ready: Mapping[str, Any] | None, name: str) -> str:
+    return "0" if ready is None else str(ready[name]).rpartition(":")[2]
 
 
 def _sets(settings: Mapping[str, str] | None) -> list[str]:

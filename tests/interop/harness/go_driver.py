@@ -4,6 +4,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,10 @@ BUILD_S = 600.0
 class GoDriver(ClientDriver):
     """Starts the program of `go`. The arguments are those of ClientDriver."""
 
-    def __init__(self, scratch: Path, namesrv: str) -> None:
-        super().__init__(scratch, namesrv, "go-")
+    def __init__(self, scratch: Path, namesrv: str, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__(scratch, namesrv, "go-", environ)
         used(f"Go {_version()}")
-        self._driver = _build()
+        self._driver = build(SOURCE)
 
     def program(self, command: str, home: Path) -> list[Path]:
         return [self._driver]
@@ -36,15 +37,15 @@ def _version() -> str:
     return found[1]
 
 
-def _build() -> Path:
-    """Compile the program into the cache, with the modules that go.mod names."""
-    files = sorted([*SOURCE.glob("*.go"), SOURCE / "go.mod", SOURCE / "go.sum"])
+def build(source: Path) -> Path:
+    """Compile the program in *source* into the cache, with the modules that its go.mod names."""
+    files = sorted([*source.glob("*.go"), source / "go.mod", source / "go.sum"])
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
     target = cache() / f"go-{digest}"
     with filling(target) as folder:
         if folder is not None:
             command = [_compiler(), "build", "-o", folder / "driver", "."]
-            done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, timeout=BUILD_S, check=False)
+            done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=BUILD_S, check=False)
             if done.returncode != 0:
                 raise RuntimeError(f"go build ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
     return target / "driver"

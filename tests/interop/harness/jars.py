@@ -9,12 +9,20 @@
 <cache>/<version>/tools-jar-<hash of pom and sources>/tools.jar
 <cache>/<version>/pops-jar-<hash of pom and sources>/pops.jar
 <cache>/<version>/filters-jar-<hash of pom and sources>/filters.jar
+<cache>/<version>/proxy-<hash of the pom>/*.jar
+<cache>/<version>/sdk-<hash of the pom>/*.jar
+<cache>/<version>/sdk-jar-<hash of pom and sources>/sdk.jar
+<cache>/<version>/grpc-tests-<hash of the pom>/*.jar
+<cache>/<version>/grpc-tests-sources/test/src/...
+<cache>/<version>/grpc-tests-jar-<hash of pom and sources>/grpc-tests.jar
 """
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 from harness.tools import HERE, cache, filling, require
@@ -25,6 +33,9 @@ CLIENT = HERE / "java" / "client"
 TOOLS = HERE / "java" / "tools"
 POPS = HERE / "java" / "pop"
 FILTERS = HERE / "java" / "filter"
+PROXY = HERE / "java" / "proxy"
+SDK = HERE / "java" / "sdk"
+GRPC_TESTS = HERE / "java" / "grpc_tests"
 DOWNLOAD_S = 600.0
 
 # What Java 17 has to be told for the servers' direct buffers; harmless for the client.
@@ -50,9 +61,48 @@ def server_class_path(version: str) -> str:
     return f"{_jars(SERVER, version, 'server')}/*"
 
 
+def proxy_class_path(version: str) -> str:
+    """Return the class path of the proxy *version*, with a broker in it."""
+    return f"{_jars(PROXY, version, 'proxy')}/*"
+
+
+def sdk_class_path(version: str) -> str:
+    """Return the class path of `gantrymq.interop.Sdk`, compiled against the gRPC client *version*."""
+    sources = [*sorted((SDK / "src").rglob("*.java")), *(CLIENT / "src").rglob("Events.java")]
+    return _compiled(SDK / "pom.xml", sources, _jars(SDK, version, "sdk"), version, "sdk")
+
+
+def grpc_tests_class_path(version: str, clone: Path) -> str:
+    """Return the class path of `gantrymq.interop.GrpcTests` with RocketMQ's gRPC tests.
+
+    Args:
+        version: of RocketMQ.
+        clone: a clone of apache/rocketmq with the tag of the version; Maven has no jar of these tests.
+    """
+    kept = cache() / version / "grpc-tests-sources"
+    with filling(kept) as folder:
+        if folder is not None:
+            require("git")
+            wanted = ("test/src/main", "test/src/test/java/org/apache/rocketmq/test/grpc", "test/src/test/resources")
+            command = ["git", "-C", clone, "archive", f"rocketmq-all-{version}", *wanted]
+            done = subprocess.run(command, capture_output=True, timeout=DOWNLOAD_S, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"git archive in {clone} ended with {done.returncode}: {done.stderr.decode()}")
+            with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+                archive.extractall(folder, filter="data")
+    names = ("MQAdminTestUtils", "MQRandomUtils", "RandomUtils", "GrpcBaseIT", "LocalGrpcIT")
+    theirs = (path for name in names for path in kept.rglob(f"{name}.java"))
+    sources = [*(GRPC_TESTS / "src").rglob("*.java"), *(CLIENT / "src").rglob("Events.java"), *theirs]
+    jars = _jars(GRPC_TESTS, version, "grpc-tests")
+    compiled = _compiled(GRPC_TESTS / "pom.xml", sorted(sources), jars, version, "grpc-tests")
+    return f"{kept / 'test/src/test/resources'}{os.pathsep}{compiled}"
+
+
 def steps_class_path(version: str) -> str:
     """Return the class path of `gantrymq.interop.Steps`, compiled against the client *version* (5.3.3 or newer)."""
-    shared = (path for name in ("Events", "Leaving", "Options") for path in (CLIENT / "src").rglob(f"{name}.java"))
+    shared = (
+        path for name in ("Errors", "Events", "Leaving", "Options") for path in (CLIENT / "src").rglob(f"{name}.java")
+    )
     sources = sorted([*(STEPS / "src").rglob("*.java"), *shared])
     return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "steps")
 
@@ -83,14 +133,15 @@ def driver_archive(version: str, class_path: str) -> Path:
     return kept / "driver.jsa"
 
 
-def server_archive(version: str, main: str) -> Path:
+def server_archive(version: str, main: str, class_path: str | None = None) -> Path:
     """Return the path of an archive of the classes of a server; `keep_server_archive` writes it.
 
     Args:
         version: of RocketMQ.
         main: the server's main class.
+        class_path: by default that of the name server and broker.
     """
-    text = " ".join([*JVM, server_class_path(version), main])
+    text = " ".join([*JVM, class_path or server_class_path(version), main])
     return cache() / version / f"{main}-archive-{hashlib.sha256(text.encode()).hexdigest()[:12]}" / "server.jsa"
 
 
@@ -116,7 +167,7 @@ def tools_class_path(version: str) -> str:
 
 def pops_class_path(version: str) -> str:
     """Return the class path of `gantrymq.interop.Pops`, compiled against the client *version* (5 or newer)."""
-    names = ("Events", "Leaving", "Received")
+    names = ("Account", "Events", "Leaving", "Received")
     shared = (path for name in names for path in (CLIENT / "src").rglob(f"{name}.java"))
     sources = sorted([*(POPS / "src").rglob("*.java"), *shared])
     return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "pops")

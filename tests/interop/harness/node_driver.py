@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.client_driver import ClientDriver
@@ -17,10 +18,10 @@ INSTALL_S = 300.0
 class NodeDriver(ClientDriver):
     """Starts `node/driver.js`. The arguments are those of ClientDriver."""
 
-    def __init__(self, scratch: Path, namesrv: str) -> None:
-        super().__init__(scratch, namesrv, "node-")
+    def __init__(self, scratch: Path, namesrv: str, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__(scratch, namesrv, "node-", environ)
         used(f"ali-ons {_version()}")
-        self._folder = _install()
+        self._folder = install(SOURCE)
 
     def program(self, command: str, home: Path) -> list[str]:
         return ["node", str(self._folder / "driver.js")]
@@ -32,10 +33,10 @@ def _version() -> str:
     return ".".join(str(asked).lstrip("~^").split(".")[:2])
 
 
-def _install() -> Path:
-    """Copy the driver into the cache and install its packages there."""
+def install(source: Path) -> Path:
+    """Copy the programs in *source* into the cache, install their packages there, and return that folder."""
     require("node", "npm")
-    files = [SOURCE / "package.json", SOURCE / "driver.js"]
+    files = [source / "package.json", *sorted(source.glob("*.js"))]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
     target = cache() / f"node-{digest}"
     with filling(target) as folder:

@@ -1,5 +1,6 @@
 """Runs `gantrymq.interop.Pops` (java/pop): the official client pops, command by command."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,21 @@ class Pops(Process):
         namesrv: HOST:PORT.
         broker: HOST:PORT.
         tuning: of the JVM; by default it starts quickly.
+        properties: of the JVM, such as an account.
     """
 
-    def __init__(self, scratch: Path, namesrv: str, broker: str, tuning: tuple[str, ...] = QUICK_START) -> None:
+    def __init__(
+        self,
+        scratch: Path,
+        namesrv: str,
+        broker: str,
+        tuning: tuple[str, ...] = QUICK_START,
+        *,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         used(f"Java client {VERSION}")
-        java = ["java", *JVM, *tuning, "-Xmx512m"]
+        own = [f"-D{name}={value}" for name, value in (properties or {}).items()]
+        java = ["java", *own, *JVM, *tuning, "-Xmx512m"]
         home = [f"-Duser.home={scratch}", f"-Drocketmq.client.localOffsetStoreDir={scratch / 'offsets'}"]
         super().__init__(
             "pops", [*java, *home, "-cp", pops_class_path(VERSION), "gantrymq.interop.Pops", namesrv], scratch

@@ -11,6 +11,7 @@ import json
 import re
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 from polling import wait_until
@@ -20,6 +21,7 @@ UPDATE_AND_CREATE_TOPIC = 17
 NO_PERMISSION = 16
 UPDATE_BROKER_CONFIG = 25
 GET_ROUTEINFO_BY_TOPIC = 105
+UPDATE_AND_CREATE_GROUP = 200
 ROUTE_S = 60.0
 _LENGTHS = struct.Struct(">ii")
 
@@ -61,9 +63,14 @@ def wait_for_registration(namesrv: str, broker: str) -> None:
     wait_until(look, f"route of {broker} at {namesrv}", ROUTE_S)
 
 
+def _masters(namesrv: str) -> set[str]:
+    """Return the addresses of all masters that the name server knows."""
+    return set(re.findall(r'"?0"?:"([^"]+)"', wait_for_route(namesrv)))
+
+
 def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6, attributes: str = "") -> None:
     """Create *topic* on every master that the name server knows, and wait for its route."""
-    for broker in set(re.findall(r'"?0"?:"([^"]+)"', wait_for_route(namesrv))):
+    for broker in _masters(namesrv):
         header, _ = request(
             broker,
             UPDATE_AND_CREATE_TOPIC,
@@ -82,6 +89,29 @@ def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6, attri
         if header["code"] != 0:
             raise RuntimeError(f"{broker} refused the topic {topic}: {header}")
     wait_for_route(namesrv, topic)
+
+
+def create_group(
+    namesrv: str, group: str, *, retries: int = 16, ordered: bool = False, attributes: Mapping[str, str] | None = None
+) -> None:
+    """Create *group* on every master, with *retries* after the first attempt; *ordered*: its pops are."""
+    config = {
+        "groupName": group,
+        "consumeEnable": True,
+        "consumeFromMinEnable": True,
+        "consumeBroadcastEnable": True,
+        "consumeMessageOrderly": ordered,
+        "retryQueueNums": 1,
+        "retryMaxTimes": retries,
+        "brokerId": 0,
+        "whichBrokerWhenConsumeSlowly": 1,
+        "notifyConsumerIdsChangedEnable": True,
+        "attributes": {f"+{name}": value for name, value in (attributes or {}).items()},
+    }
+    for broker in _masters(namesrv):
+        header, _ = request(broker, UPDATE_AND_CREATE_GROUP, {}, json.dumps(config).encode())
+        if header["code"] != 0:
+            raise RuntimeError(f"{broker} refused the group {group}: {header}")
 
 
 def committed(broker: str, group: str, topic: str, queue_id: int) -> int | None:

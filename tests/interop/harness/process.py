@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +22,8 @@ TAIL_CHARS = 3000
 class Process:
     """A running command. As a context manager it is stopped at the end, or killed if its files are not needed.
 
-    Lines of standard output that start with `{` are parsed into `events`, in order; every line is kept in
-    `<name>.out`, standard error in `<name>.err`, both in *scratch*.
+    Lines of standard output that start with `{` are parsed into `events`, in order, and into `timed` with the monotonic
+    time when they were read; every line is kept in `<name>.out`, standard error in `<name>.err`, both in *scratch*.
     """
 
     leaves_something = True
@@ -33,6 +34,7 @@ class Process:
         scratch.mkdir(parents=True, exist_ok=True)
         self.name = name
         self.events: list[Event] = []
+        self.timed: list[tuple[float, Event]] = []
         self._out = scratch / f"{name}.out"
         self._err = scratch / f"{name}.err"
         with self._err.open("ab") as err:
@@ -160,4 +162,6 @@ class Process:
                 copy.write(line)
                 copy.flush()
                 if line.startswith(b"{"):
-                    self.events.append(json.loads(line))
+                    event = json.loads(line)
+                    self.timed.append((time.monotonic(), event))
+                    self.events.append(event)

@@ -19,6 +19,9 @@ const FROM_FIRST = 'CONSUME_FROM_FIRST_OFFSET';
 // Required, but only called where the name server is to be found through a web address.
 const NO_HTTP = { request: () => Promise.reject(new Error('the driver makes no web requests')) };
 
+// Without keys the library does not sign.
+const ACCOUNT = { accessKey: process.env.INTEROP_ACCESS_KEY, secretKey: process.env.INTEROP_SECRET_KEY };
+
 function print(event, fields) {
   process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
 }
@@ -40,6 +43,7 @@ async function produce(options) {
   const producer = new Producer({
     nameSrv: options.namesrv,
     httpclient: NO_HTTP,
+    ...ACCOUNT,
     producerGroup: options.group || 'interop-node-producer',
   });
   await producer.ready();
@@ -80,6 +84,7 @@ async function push(options) {
   const consumer = new Consumer({
     nameSrv: options.namesrv,
     httpclient: NO_HTTP,
+    ...ACCOUNT,
     consumerGroup: options.group,
     isBroadcast: options.model === 'broadcasting',
     consumeFromWhere: FROM_FIRST,

@@ -1,15 +1,17 @@
-"""Bugs that fail no call: errors and tracebacks in the log, and exceptions that were never retrieved."""
+"""Simulated runs of a seed, and bugs that fail no call: errors in the log, exceptions that were never retrieved."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import traceback
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gantrymq_testing.simulated import ProcessKilled
+from gantrymq.world import World
+from gantrymq_testing.simulated import FaultyDelivery, ProcessKilled, SimulationError, Trace, simulate
 
 
 class Bugs(logging.Handler):
@@ -51,3 +53,29 @@ def collected() -> Iterator[Bugs]:
             each.removeHandler(bugs)
             each.setLevel(level)
             each.propagate = True
+
+
+def problems_of(
+    seed: int,
+    main: Callable[[World, FaultyDelivery, Bugs], Awaitable[None]],
+    *,
+    late: float,
+    limit_s: float,
+    trace: Trace | None = None,
+) -> list[str]:
+    """Run *main* in a simulated world on an unreliable network, and return its problems; nothing is raised.
+
+    Args:
+        late: the share of deliveries that are late.
+        limit_s: the longest simulated time.
+    """
+    delivery = FaultyDelivery(random.Random(f"{seed}/network"), late=late)
+    problems: list[str] = []
+    with collected() as bugs:
+        try:
+            simulate(seed, lambda world: main(world, delivery, bugs), trace=trace, delivery=delivery, limit_s=limit_s)
+        except SimulationError as error:
+            problems.append(f"{type(error).__name__}: {error}")
+        except Exception:
+            problems.append(traceback.format_exc())
+    return problems + bugs.found

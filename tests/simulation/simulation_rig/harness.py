@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import traceback
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -20,11 +18,9 @@ from gantrymq_testing.simulated import (
     SimulatedLoop,
     SimulatedNetwork,
     SimulatedProcess,
-    SimulationError,
     Trace,
-    simulate,
 )
-from simulation_rig.bugs import Bugs, collected
+from simulation_rig.bugs import Bugs, problems_of
 from simulation_rig.consuming import Following, Seen
 from simulation_rig.kinds import SETTINGS, TOPICS, Kinds
 from simulation_rig.machines import Machine, broker, name_server
@@ -59,21 +55,13 @@ def run(seed: int, trace: Trace | None = None) -> Report:
     """Run *seed* and check the result; problems are in the report, nothing is raised."""
     plan = draw(seed)
     report = Report(plan)
-    delivery = FaultyDelivery(random.Random(f"{seed}/network"), late=plan.late)
-    with collected() as bugs:
-        try:
-            simulate(
-                seed,
-                lambda world: Run(plan, world, delivery, bugs, report).main(),
-                trace=trace,
-                delivery=delivery,
-                limit_s=LIMIT_S,
-            )
-        except SimulationError as error:
-            report.problems.append(f"{type(error).__name__}: {error}")
-        except Exception:
-            report.problems.append(traceback.format_exc())
-    report.problems += bugs.found
+    report.problems += problems_of(
+        seed,
+        lambda world, delivery, bugs: Run(plan, world, delivery, bugs, report).main(),
+        late=plan.late,
+        limit_s=LIMIT_S,
+        trace=trace,
+    )
     return report
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ Server = BrokerServer | NameServer
 
 @cache
 def plugins() -> Plugins:
-    """Both stores, the tag filter, and a plugin for every kind of message."""
-    return load_plugins("filter_tag,pop,schedule,storage_memory,storage_mmap,transaction", reserved=SCHEMA)
+    """Both stores, the tag filter, a plugin for every kind of message, and the gRPC protocol if it is installed."""
+    wanted = "filter_tag,pop,schedule,storage_memory,storage_mmap,transaction"
+    return load_plugins(f"{wanted},grpc" if find_spec("gantrymq_grpc") else wanted, reserved=SCHEMA)
 
 
 class Machine:
@@ -34,6 +36,7 @@ class Machine:
         self.host = host
         self.ahead_ms = 0
         self.starts = 0
+        self.ends_ms: list[int] = []  # of its processes, wall time of the world
         self.server: Server | None = None
         self.process: SimulatedProcess | None = None
         self.leaks: list[str] = []
@@ -98,6 +101,7 @@ class Machine:
 
     def _gone(self) -> None:
         self.server = None
+        self.ends_ms.append(self._world.clock.now_ms())
 
     def _look_for_leaks(self, process: SimulatedProcess) -> None:
         held = [str(path) for path in process.files.held.values()]

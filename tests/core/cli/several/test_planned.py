@@ -77,11 +77,23 @@ def test_a_file_of_its_own_may_have_listeners(plan):
     assert len(set(values(plan(2, own=own), "listeners"))) == 2
 
 
-@pytest.mark.parametrize("key", ["listeners", "advertisedAddresses"])
-def test_listeners_cannot_be_common(plan, key):
-    with pytest.raises(ConfigError, match=f"common.conf line 1: {key} cannot be the same for several brokers"):
-        plan(2, file=f"{key}=external=remoting://127.0.0.1:1000\n")
-    assert len(plan(1, file=f"{key}=external=remoting://127.0.0.1:1000\n")) == 1
+def test_common_listeners_have_ports_of_each_broker(plan):
+    common = "sdk=grpc://0.0.0.0:8081,tls=remoting+tls://[::1]:9000,free=grpc+tls://127.0.0.1:0"
+    first, second, third = plan(3, f"listeners={common}", own=("", "", "listeners=sdk=grpc://0.0.0.0:99\n"))
+    assert first.settings.text("listeners") == common
+    stepped = "sdk=grpc://0.0.0.0:8091,tls=remoting+tls://[::1]:9010,free=grpc+tls://127.0.0.1:0"
+    assert second.settings.text("listeners") == second.forced["listeners"][0] == stepped
+    assert third.settings.text("listeners") == "sdk=grpc://0.0.0.0:99"
+    with pytest.raises(ConfigError, match="sdk does not start with a name"):
+        plan(2, "listeners=sdk")
+    with pytest.raises(ConfigError, match="broker 1: listeners: '0.0.0.0:65540' is not host:port"):
+        plan(2, "listeners=sdk=grpc://0.0.0.0:65530")
+
+
+def test_advertised_addresses_cannot_be_common(plan):
+    with pytest.raises(ConfigError, match="line 1: advertisedAddresses cannot be the same for several brokers"):
+        plan(2, file="advertisedAddresses=external=broker.example:1000\n")
+    assert len(plan(1, file="advertisedAddresses=external=broker.example:1000\n")) == 1
 
 
 def test_a_port_above_the_largest_is_refused(plan):

@@ -35,9 +35,9 @@ class FailingFiles(RealFiles):
         self._count()
         super().rename(old, new)
 
-    def replace(self, path, data):
+    def replace(self, path, data, mode=None):
         self._count()
-        super().replace(path, data)
+        super().replace(path, data, mode)
 
 
 def test_what_was_saved_is_loaded(path, said):

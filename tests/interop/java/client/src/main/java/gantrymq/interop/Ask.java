@@ -87,7 +87,7 @@ final class Ask {
             try {
                 reply(text, producer.request(message, TIMEOUT_MS));
             } catch (Exception e) {
-                Events.error(-1, e);
+                Errors.print(-1, e);
             }
             open.countDown();
             return;
@@ -102,7 +102,7 @@ final class Ask {
 
             @Override
             public void onException(Throwable e) {
-                Events.error(-1, e);
+                Errors.print(-1, e);
                 open.countDown();
             }
         }, TIMEOUT_MS);
@@ -117,7 +117,7 @@ final class Ask {
             Message reply = MessageUtil.createReplyMessage(message, body.toString().getBytes(StandardCharsets.UTF_8));
             answered(answering.send(reply, TIMEOUT_MS), reply);
         } catch (Exception e) {
-            Events.error(-1, e);
+            Errors.print(-1, e);
         }
     }
 
@@ -130,7 +130,7 @@ final class Ask {
         try {
             answered(answering.send(reply, TIMEOUT_MS), reply);
         } catch (Exception e) {
-            Events.error(-1, e.getCause() == null ? e : e.getCause()); // what the broker said stands in the cause
+            Errors.print(-1, e.getCause() == null ? e : e.getCause()); // what the broker said stands in the cause
         }
         Events.print("done");
         return true;

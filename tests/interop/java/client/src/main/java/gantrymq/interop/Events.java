@@ -7,8 +7,6 @@ import java.security.NoSuchAlgorithmException;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import org.apache.rocketmq.client.exception.MQBrokerException;
-import org.apache.rocketmq.client.exception.MQClientException;
 
 /**
  * One JSON object per line on the real standard output. Everything else that writes to System.out (the client's
@@ -46,12 +44,6 @@ final class Events {
             map.put((String) pairs[i], pairs[i + 1]);
         }
         return map;
-    }
-
-    static void error(int index, Throwable e) {
-        Integer code = e instanceof MQBrokerException ? Integer.valueOf(((MQBrokerException) e).getResponseCode())
-            : e instanceof MQClientException ? Integer.valueOf(((MQClientException) e).getResponseCode()) : null;
-        print("error", "index", index, "class", e.getClass().getSimpleName(), "code", code, "message", e.getMessage());
     }
 
     /** Add length and SHA-256 of a body, and its text where it is short. */

@@ -15,7 +15,7 @@ final class Input {
                     continue;
                 }
             } catch (IOException e) {
-                Events.error(-1, e);
+                Errors.print(-1, e);
             }
             work.run();
         });

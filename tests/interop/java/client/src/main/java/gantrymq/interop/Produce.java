@@ -188,7 +188,7 @@ final class Produce {
 
     private void failed(int index, Throwable e) {
         failed.incrementAndGet();
-        Events.error(index, e);
+        Errors.print(index, e);
     }
 
     private void print(int index, Message message, SendResult result, String id, String offsetId, Long queueOffset) {

@@ -118,7 +118,7 @@ final class Read {
                     }
                 }
             } catch (Exception e) {
-                Events.error(-1, e);
+                Errors.print(-1, e);
             }
         });
         service.start();

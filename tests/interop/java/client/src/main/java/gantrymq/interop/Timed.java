@@ -21,7 +21,7 @@ final class Timed {
     }
 
     boolean run() throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop-timed"));
+        DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop-timed"), Account.hook());
         producer.setNamesrvAddr(options.need("namesrv"));
         producer.setSendMsgTimeout(10_000);
         producer.start();
@@ -33,10 +33,10 @@ final class Timed {
                     done(producer, i, words[i].substring(0, words[i].indexOf(':')), words[i].substring(words[i].indexOf(':') + 1));
                 } catch (java.lang.reflect.InvocationTargetException e) {
                     failed++;
-                    Events.error(i, e.getCause());
+                    Errors.print(i, e.getCause());
                 } catch (Exception e) {
                     failed++;
-                    Events.error(i, e);
+                    Errors.print(i, e);
                 }
             }
         } finally {

@@ -30,7 +30,7 @@ final class Transact {
         }
         CountDownLatch asked = new CountDownLatch(asks);
         String group = options.text("group", "interop-transactions");
-        TransactionMQProducer producer = new TransactionMQProducer(null, group, null, options.has("trace"), null);
+        TransactionMQProducer producer = new TransactionMQProducer(null, group, Account.hook(), options.has("trace"), null);
         producer.setNamesrvAddr(options.need("namesrv"));
         producer.setTransactionListener(new TransactionListener() {
             @Override

@@ -143,7 +143,7 @@ final class Clients {
             producer.send(reply);
             Events.print("answered", "body", text);
         } catch (Exception e) {
-            Events.error(-1, e);
+            Errors.print(-1, e);
         }
     }
 

@@ -65,7 +65,7 @@ final class Sending {
             Events.print("answer", "body", new String(answer.getBody(), StandardCharsets.UTF_8),
                 "properties", answer.getProperties());
         } catch (Exception e) {
-            Events.error(-1, e);
+            Errors.print(-1, e);
         }
     }
 

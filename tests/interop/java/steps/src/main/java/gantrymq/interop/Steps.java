@@ -39,7 +39,7 @@ public final class Steps {
             try {
                 run(clients, words[0], new Options(words, 1));
             } catch (Exception e) {
-                Events.error(number, e);
+                Errors.print(number, e);
             }
             Events.print("did", "number", number, "verb", words[0]);
         }

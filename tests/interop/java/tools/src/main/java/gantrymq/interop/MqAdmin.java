@@ -110,8 +110,11 @@ public final class MqAdmin {
 
     /** The tool adds all its commands to a list each time it starts, and prints the list when asked for nothing. */
     private static void forgetCommands() throws Exception {
-        Field list = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
-        list.setAccessible(true);
-        ((List<?>) list.get(null)).clear();
+        for (Field list : MQAdminStartup.class.getDeclaredFields()) { // its name differs between versions
+            if (list.getType() == List.class) {
+                list.setAccessible(true);
+                ((List<?>) list.get(null)).clear();
+            }
+        }
     }
 }

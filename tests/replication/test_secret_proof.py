@@ -12,14 +12,14 @@ from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealFiles
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.protocol import HEAD, Refused, SlaveSide
-from gantrymq_replication.secret_proof import MasterIdentity, SlaveIdentity, read_secret
+from gantrymq_replication.secret_proof import MasterProof, SlaveProof, read_secret
 
 SECRET, OTHER = b"secret of the cluster", b"secret of a stranger"
 FILE = Path("/secret")
 
 
 def sides(chance, master=SECRET, slave=SECRET):
-    return MasterIdentity(master, chance.randbytes(32)), SlaveIdentity(slave, chance.randbytes(32))
+    return MasterProof(master, chance.randbytes(32)), SlaveProof(slave, chance.randbytes(32))
 
 
 def exchange(master, slave, change=lambda step, data: data):
@@ -37,9 +37,9 @@ def test_both_sides_of_one_secret_accept_each_other_and_send_new_bytes_each_time
 
 
 def test_nonces_do_not_tell_the_random_bytes():
-    assert SECRET not in MasterIdentity(SECRET, bytes(32)).challenge
-    assert MasterIdentity(SECRET, bytes(32)).challenge != MasterIdentity(OTHER, bytes(32)).challenge
-    assert not MasterIdentity(SECRET, bytes(32)).challenge.endswith(bytes(32))
+    assert SECRET not in MasterProof(SECRET, bytes(32)).challenge
+    assert MasterProof(SECRET, bytes(32)).challenge != MasterProof(OTHER, bytes(32)).challenge
+    assert not MasterProof(SECRET, bytes(32)).challenge.endswith(bytes(32))
 
 
 def flip(data, chance):
@@ -76,7 +76,7 @@ def test_another_secret_is_refused_by_each_side():
         stranger, slave = sides(random.Random(seed), master=OTHER)
         slave.respond(stranger.challenge)
         with pytest.raises(Refused, match="this broker's haSecretPath"):
-            slave.check(stranger.answer(SlaveIdentity(OTHER, b"x").respond(stranger.challenge)))
+            slave.check(stranger.answer(SlaveProof(OTHER, b"x").respond(stranger.challenge)))
 
 
 def test_what_was_recorded_is_of_no_use_in_another_connection():
@@ -98,8 +98,8 @@ def test_a_proof_is_of_no_use_to_the_side_that_computed_it():
         slave.check(response[32:])
     answer = master.answer(response)
     with pytest.raises(Refused):
-        MasterIdentity(SECRET, b"another").answer(response[:32] + answer)
-    fresh = SlaveIdentity(SECRET, b"fresh")
+        MasterProof(SECRET, b"another").answer(response[:32] + answer)
+    fresh = SlaveProof(SECRET, b"fresh")
     with pytest.raises(Refused):
         fresh.check(b"")  # before a challenge
 
@@ -107,12 +107,12 @@ def test_a_proof_is_of_no_use_to_the_side_that_computed_it():
 def test_a_slave_that_does_not_know_the_exchange_takes_nothing_from_it():
     for start in (0, 1, 4096):
         with pytest.raises(Refused, match="set haSecretPath here too"):
-            list(SlaveSide(start).receive(MasterIdentity(SECRET, b"x").challenge))
+            list(SlaveSide(start).receive(MasterProof(SECRET, b"x").challenge))
 
 
 def test_a_slave_of_rocketmq_finds_no_transfer_in_a_challenge():
     """It closes the connection if the offset is not its end, unless its log is empty, and waits for the whole body."""
-    offset, size = HEAD.unpack_from(MasterIdentity(SECRET, b"x").challenge)
+    offset, size = HEAD.unpack_from(MasterProof(SECRET, b"x").challenge)
     assert offset < 0 and 4 << 20 < size < size + HEAD.size < 1 << 31  # Java's sum of both must not overflow
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.client.calls.identity import client_id, instance_name, local_address, unique_ids
+from gantrymq.client.calls.client_ids import client_id, instance_name, local_address, unique_ids
 
 
 def test_address_is_the_one_that_leads_to_a_name_server(simulate, peer):

@@ -6,7 +6,7 @@ pytest.importorskip("gantrymq_replication")
 
 from gantrymq.errors import ConfigError, StoreDamaged
 from gantrymq.world.real import real_world
-from gantrymq_replication.election.identity import Identity, IdentityFiles
+from gantrymq_replication.election.broker_id import BrokerId, IdentityFiles
 
 
 def files(tmp_path, broker="broker-a"):
@@ -16,17 +16,17 @@ def files(tmp_path, broker="broker-a"):
 def test_the_files_are_those_of_java(java, tmp_path):
     found = files(tmp_path)
     assert found.granted() is None and found.applied() is None
-    found.apply(Identity(2, "127.0.0.2:20911;1795624005728"))
+    found.apply(BrokerId(2, "127.0.0.2:20911;1795624005728"))
     text = (tmp_path / "brokerIdentity-temp").read_text()
     assert text == "DefaultCluster#broker-a#2#127.0.0.2:20911;1795624005728"
-    assert found.applied() == Identity(2, "127.0.0.2:20911;1795624005728")
+    assert found.applied() == BrokerId(2, "127.0.0.2:20911;1795624005728")
     found.grant(2)
     assert (tmp_path / "brokerIdentity").read_text() == java["files"]["autoswitch-b/brokerIdentity"]
-    assert found.granted() == Identity(2) and found.applied() is None
+    assert found.granted() == BrokerId(2) and found.applied() is None
 
 
 def test_a_refused_application_is_forgotten(tmp_path):
-    files(tmp_path).apply(Identity(2, "x"))
+    files(tmp_path).apply(BrokerId(2, "x"))
     files(tmp_path).refuse()
     assert files(tmp_path).applied() is None
 
