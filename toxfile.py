@@ -1,8 +1,8 @@
 """Extends tox.ini with values derived from the folders; tox loads this file as a plugin.
 
-{quick}, {type_libraries} and {spark_libraries} are the same in every environment, {label}, {plugin}, {plugin_tests} and
-{test_libraries} differ. Besides, tox learns the Pythons that pyenv has installed but not activated, so that the matrix
-uses every installed one.
+{quick}, {alone}, {type_libraries} and {spark_libraries} are the same in every environment, {label}, {plugin},
+{plugin_tests} and {test_libraries} differ. Besides, tox learns the Pythons that pyenv has installed but not activated,
+so that the matrix uses every installed one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ PASSED: set[str] = set()  # environments of this run whose commands passed
 
 if shutil.which("pyenv") and "TOX_DISCOVER" not in os.environ:
     os.environ["TOX_DISCOVER"] = "\n".join(pythons.installed())
+    folders = [str(Path(python).parent) for python in pythons.installed()]
+    os.environ["UV_PYTHON_SEARCH_PATH"] = os.pathsep.join([*folders, os.environ["PATH"]])  # the same for tox-uv
 
 
 @impl
 def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
     """Add the values that are the same in every environment."""
     core_conf.add_constant("quick", "environments of a plain run", "\n".join(environments.quick()))
+    core_conf.add_constant("alone", "environments with one plugin or none", "\n".join(environments.alone(TREE)))
     core_conf.add_constant(
         "type_libraries", "what types are checked against", "\n".join(environments.type_libraries(TREE))
     )

@@ -24,7 +24,7 @@ other requests are served as before.
 
 | Code | Meaning |
 |---|---|
-| a number | response code of the remoting protocol |
+| a number | response code of the remoting protocol; of gRPC clients that of the status, or of an error of gRPC |
 | `closed` | the connection is closed and the message is logged |
 | `exit 1` | the command ends with the message on stderr, after `gantrymq: ` and without a traceback |
 | `exit 2`, `exit 3` | wrong usage; the store is open in a broker |

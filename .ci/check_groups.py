@@ -57,7 +57,7 @@ def main() -> int:
         count = read_report(report)
         if count.ran == 0:
             problems.append(f"{name} ran no test ({count.skipped} skipped)")
-        elif name.endswith("-all") or name in complete:
+        elif name.endswith(("-all", "-rest")) or name in complete:
             problems += [f"{name} skipped every test of {module}" for module in skipped_modules(report)]
         total = Count(*(before + more for before, more in zip(total, count, strict=True)))
         print(f"  {name:24} {count.ran:6} ran {count.skipped:6} skipped {count.failed:6} failed {count.seconds:7.0f} s")

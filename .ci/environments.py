@@ -10,7 +10,8 @@ import sys
 from pythons import PYTHONS
 from workspace import Distribution, Workspace
 
-ALONE_ON = "3.11"  # the Python on which core and each plugin are tested alone
+PLUGINS_ON = PYTHONS[-1]  # the Python on which each plugin is tested alone
+CORE_ON = PYTHONS[-2]  # the Python on which core is tested alone
 CHECKS = ("wheels", "lint", "types", "docs", "release")  # environments without tests
 
 
@@ -23,23 +24,21 @@ def quick() -> list[str]:
 def full(tree: Workspace) -> list[str]:
     """Names of the environments of ``tox run -m full``: those not in *quick*.
 
-    The oldest and the newest Python run everything. Those between run core alone: a difference that shows on neither
-    end is rare, and each full run takes ten minutes.
+    The oldest Python runs everything together. The others run the tests of core alone, and of each plugin with that
+    plugin alone. Files that need several plugins run on the oldest only; a ``-rest`` environment runs them on another.
     """
-    ends = (PYTHONS[0], PYTHONS[-1])
-    every = [_named(version, "all" if version in ends else "core") for version in PYTHONS]
-    others = [name for name in every if name not in quick()]
-    alone = [_named(ALONE_ON, "core"), *plugins_alone(tree)]
-    return ["wheels", "docs", "release", *others, *alone, "slow", "sanitize", "kit", "spark", "interop"]
+    together = _named(PYTHONS[0], "all")
+    others = [together] if together not in quick() else []
+    return ["wheels", "docs", "release", *others, *alone(tree), "slow", "sanitize", "kit", "spark", "interop"]
 
 
 def _named(version: str, factor: str) -> str:
     return f"py{version.replace('.', '')}-{factor}"
 
 
-def plugins_alone(tree: Workspace) -> list[str]:
-    """Names of the environments with core and one plugin."""
-    return [_named(ALONE_ON, word) for word in tree.plugins]
+def alone(tree: Workspace) -> list[str]:
+    """Names of the environments with core alone, and with core and one plugin."""
+    return [_named(CORE_ON, "core"), *(_named(PLUGINS_ON, word) for word in tree.plugins)]
 
 
 def plugin_of(environment: str, tree: Workspace) -> Distribution | None:

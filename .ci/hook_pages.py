@@ -21,6 +21,7 @@ DECLARING = [
     SOURCE / "hooks.py",
     SOURCE / "config.py",
     SOURCE / "model" / "access.py",
+    SOURCE / "model" / "pushes.py",
     SOURCE / "model" / "queue.py",
     SOURCE / "model" / "role.py",
     SOURCE / "formats" / "dispatch_entry.py",

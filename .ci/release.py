@@ -83,10 +83,10 @@ def missing(folder: Path, tree: Workspace) -> list[str]:
 
 def try_it(folder: Path, home: Path, tree: Workspace) -> None:
     """Install the default set from *folder* into a virtual environment below *home*, and run the quickstart."""
-    run(sys.executable, "-m", "venv", home / "venv")
+    run(sys.executable, "-m", "venv", "--without-pip", home / "venv")
     python = home / "venv/bin/python"
     packages = ("--find-links", folder, f"gantrymq[standard]=={tree.version}")
-    run(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *packages)
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet", *packages)
     said = run(home / "venv/bin/gantrymq", "quickstart", "--exit", quiet=True, cwd=home)
     if "consumed with a subscription to TagA: 3 of 6 messages" not in said:
         raise SystemExit(f"the quickstart printed:\n{said}")

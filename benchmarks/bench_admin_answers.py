@@ -53,7 +53,7 @@ from gantrymq.remoting.codes import RequestCode as Code
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
 from gantrymq.remoting.headers.groups import QueryCorrectionOffsetRequest
 from gantrymq.world.real import real_world
-from gantrymq_admin.summaries import connection_summaries, group_summaries, topic_summaries
+from gantrymq_admin.summaries import ConnectionSummaries, GroupSummaries, TopicSummaries, summary_page
 
 ROUNDS: Final = 3
 UNDER_WAY: Final = 64
@@ -143,11 +143,22 @@ def rows(topics: int) -> list[Row]:
             lambda admin, at: admin.producer_connections(at, ONLINE),
         ),
         Row(Code.GET_ALL_PRODUCER_INFO, {}, lambda admin, at: admin.producers(at)),
-        _list(65023, "groups", "behind", lambda admin, at: group_summaries(admin, at, order="behind", most=200)),
-        _list(65023, "groups", "late", lambda admin, at: group_summaries(admin, at, order="late", most=200)),
-        _list(65024, "connections", "since", lambda admin, at: connection_summaries(admin, at, most=200)),
-        _list(65025, "topics", "name", lambda admin, at: topic_summaries(admin, at, order="name", most=200)),
-        _list(65025, "topics", "kept", lambda admin, at: topic_summaries(admin, at, order="kept", most=200)),
+        _list(
+            65023,
+            "groups",
+            "behind",
+            lambda admin, at: summary_page(admin, at, GroupSummaries, order="behind", most=200),
+        ),
+        _list(
+            65023, "groups", "late", lambda admin, at: summary_page(admin, at, GroupSummaries, order="late", most=200)
+        ),
+        _list(65024, "connections", "since", lambda admin, at: summary_page(admin, at, ConnectionSummaries, most=200)),
+        _list(
+            65025, "topics", "name", lambda admin, at: summary_page(admin, at, TopicSummaries, order="name", most=200)
+        ),
+        _list(
+            65025, "topics", "kept", lambda admin, at: summary_page(admin, at, TopicSummaries, order="kept", most=200)
+        ),
         Row(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}, lambda admin, at: admin.topics(at), True),
         Row(
             Code.GET_TOPICS_BY_CLUSTER,

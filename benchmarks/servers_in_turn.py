@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "inter
 import harness
 from harness import Driver, GantryServer, JavaNameServer, create_topic, route_of
 from harness.pops import Pops
+from harness.sdks import SdkLoad
 
 __all__ = [
     "BARE",
@@ -27,8 +28,10 @@ __all__ = [
     "GantryServer",
     "JavaBroker",
     "JavaNameServer",
+    "JavaProxy",
     "Pops",
     "Rates",
+    "SdkLoad",
     "bare_server",
     "create_topic",
     "route_of",
@@ -47,6 +50,12 @@ DEFAULT_SIZES = {  # RocketMQ's own sizes; the harness has small ones
 
 class JavaBroker(harness.JavaBroker):
     """With all of Java's compilers, which tests leave out for a quicker start."""
+
+    tuning = ()
+
+
+class JavaProxy(harness.JavaProxy):
+    """With all of Java's compilers."""
 
     tuning = ()
 
