@@ -222,6 +222,10 @@ ALICE = "User:alice has no permission to access"
         (11, f"{ALICE} Topic:T from ::1, the decision is deny.", "gantrymq access explain alice Sub Topic:T"),
         (10, f"{ALICE} Topic:T. To allow it: gantrymq acl grant alice", ". To allow it: gantrymq acl grant alice"),
         (0, f"{ALICE} Topic:T from 127.0.0.1, no matched.", "see what it may do with: gantrymq acl get alice"),
+        (
+            *(10, "User:a;b has no permission to access Topic:%RETRY%c|d from ::1, no matched."),
+            "gantrymq acl grant 'a;b' -r 'Topic:%RETRY%c|d' -a Pub",
+        ),
     ],
 )
 def test_a_refusal_ends_with_the_command_that_helps(request_code, remark, said):

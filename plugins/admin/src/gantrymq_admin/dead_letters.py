@@ -15,6 +15,7 @@ client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack, resetR
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from shlex import quote
 from typing import Final
 
 import attrs
@@ -87,7 +88,7 @@ async def dead_queues(consumer: Reader, group: str) -> list[DeadQueue]:
         if "grants reading" in str(problem):
             raise NoRoute(
                 f"topic {topic} is for writing only at its brokers; open it with: "
-                f"gantrymq topic create -t '{topic}' -r 1 -w 1 --perm 6"
+                f"gantrymq topic create -t {quote(topic)} -r 1 -w 1 --perm 6"
             ) from None
         await _look_for(consumer, group)
         return []

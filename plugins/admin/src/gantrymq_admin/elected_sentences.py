@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from shlex import quote
 
 from gantrymq.client.admin import ConnectedSlave
 from gantrymq.plugin.commands import local_time
@@ -96,7 +97,7 @@ def _members(found: ElectedSet) -> Iterator[str]:
         if found.by_id(broker_id) is None and broker_id not in found.in_sync:
             yield (
                 f"Broker id {broker_id} is away: the master has had no connection of it since {local_time(at_ms)}. "
-                f"'gantrymq cluster forget {found.broker} {broker_id}' removes it if it is gone for good."
+                f"'gantrymq cluster forget {quote(found.broker)} {broker_id}' removes it if it is gone for good."
             )
 
 
@@ -244,8 +245,8 @@ def _without_data(found: ElectedSet) -> Iterator[str]:
     if able:
         best = max(able, key=lambda each: (each.end or 0, each is found.master))
         yield (
-            f"That ends with 'gantrymq cluster promote {found.broker} {best.id} --unclean', as broker id {best.id} has "
-            f"the longest log of those that answer, up to offset {best.end or 0}; no restart is needed."
+            f"That ends with 'gantrymq cluster promote {quote(found.broker)} {best.id} --unclean', as broker id "
+            f"{best.id} has the longest log of those that answer, up to offset {best.end or 0}; no restart is needed."
         )
     else:
         yield "That ends with 'gantrymq cluster promote --unclean', as soon as a broker answers that may be the master."

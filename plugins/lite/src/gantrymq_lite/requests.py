@@ -11,6 +11,7 @@ LiteManagerProcessor.java; remoting/.../protocol/body/Get*InfoResponseBody.java,
 from __future__ import annotations
 
 import heapq
+from shlex import quote
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, GantryError, IllegalOperation, InvalidParameter
@@ -273,7 +274,7 @@ class LiteRequests:
         bound = self._checks.group(group)
         if bound is None:
             raise InvalidParameter(
-                f"group {group} consumes no lite topics; bind it with: gantrymq group create -g {group} -a "
+                f"group {group} consumes no lite topics; bind it with: gantrymq group create -g {quote(group)} -a "
                 "+lite.bind.topic=TOPIC"
             )
         return bound.topic

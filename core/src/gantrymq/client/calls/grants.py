@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
 from typing import Final
 
 from gantrymq.remoting.codes import RequestCode
@@ -66,7 +67,7 @@ def advice(remark: str, code: int) -> str:
     if found["type"] == "Group" and action == "Pub":
         action = "Sub"  # a send to a retry topic
     if _DENIED in remark:
-        return f"an entry denies it; find it with: gantrymq access explain {user} {action} {resource}"
+        return f"an entry denies it; find it with: gantrymq access explain {quote(user)} {action} {quote(resource)}"
     if not named and not code:
-        return f"see what it may do with: gantrymq acl get {user}"
-    return f"an operator grants it with: gantrymq acl grant {user} -r {resource} -a {action}"
+        return f"see what it may do with: gantrymq acl get {quote(user)}"
+    return f"an operator grants it with: gantrymq acl grant {quote(user)} -r {quote(resource)} -a {action}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any, Final
 
 import click
@@ -112,13 +113,15 @@ def _help(name: str, refused: Sequence[Explanation], question: Question) -> str:
     """Return the command that allows it, or nothing if there is none for all brokers."""
     for each in refused:
         if each.user is None:
-            return f"; create it with: gantrymq user create {name}"
+            return f"; create it with: gantrymq user create {quote(name)}"
         if not each.user.is_enabled:
-            return f"; enable it with: gantrymq user update {name} --enable"
+            return f"; enable it with: gantrymq user update {quote(name)} --enable"
         if (entry := each.verdict.entry) is not None:
             policy = " --policy default" if each.verdict.policy is PolicyType.DEFAULT else ""
-            return f"; delete the entry that denies with: gantrymq acl delete {name} -r '{entry.resource}'{policy}"
-    return f"; allow it with: gantrymq acl grant {name} -r {question.resource} -a {question.actions[0].value}"
+            delete = f"gantrymq acl delete {quote(name)} -r {quote(str(entry.resource))}{policy}"
+            return f"; delete the entry that denies with: {delete}"
+    resource, action = quote(str(question.resource)), question.actions[0].value
+    return f"; allow it with: gantrymq acl grant {quote(name)} -r {resource} -a {action}"
 
 
 def _document(place: Place, explanation: Explanation, question: Question) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any, Final
 
 import click
@@ -118,10 +119,10 @@ async def _put(
             old = known.get(each.resource)
             if replace and old is None:
                 raise InvalidParameter(
-                    f"{name} has no entry for {each.resource}; add it: gantrymq acl create {name} ..."
+                    f"{name} has no entry for {each.resource}; add it: gantrymq acl create {quote(name)} ..."
                 )
             if not replace and old is not None and old != each:
-                raise InvalidParameter(f"there is an entry: {old}; replace it: gantrymq acl update {name} ...")
+                raise InvalidParameter(f"there is an entry: {old}; replace it: gantrymq acl update {quote(name)} ...")
         if all(known.get(each.resource) == each for each in entries):
             return UNCHANGED
         await put_policies(admin, address, name, [Policy(policy, entries)])
@@ -165,7 +166,7 @@ async def delete(
     rows = await at_each(places, at)
     if all(each.result == ABSENT for each in rows):
         what = "no entries" if resource is None else f"no {policy.value.lower()} entry for {resource}"
-        raise ClientError(f"{name} has {what}; 'gantrymq acl get {name}' shows its entries")
+        raise ClientError(f"{name} has {what}; its entries are shown by: gantrymq acl get {quote(name)}")
     show_rows(rows, {"user": name, "resource": None if resource is None else str(resource)}, output)
 
 
@@ -232,7 +233,8 @@ async def copy(
         for wanted in chosen:
             if await user_of(admin, address, wanted.user) is None:
                 raise InvalidParameter(
-                    f"it has no user {wanted.user}; copy it first: gantrymq user copy {wanted.user} --from {origin}"
+                    f"it has no user {wanted.user}; copy it first: "
+                    f"gantrymq user copy {quote(wanted.user)} --from {origin}"
                 )
             known = await acl_of(admin, address, wanted.user) or Acl(wanted.user)
             if known.merged(wanted.policies) != known:

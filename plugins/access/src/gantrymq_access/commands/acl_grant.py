@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any, Final
 
 import click
@@ -102,7 +103,7 @@ async def _plan(
     try:
         user = await user_of(admin, place.address, name)
         if user is None:
-            raise InvalidParameter(f"it has no user {name}; create it: gantrymq user create {name}")
+            raise InvalidParameter(f"it has no user {name}; create it: gantrymq user create {quote(name)}")
         if user.is_super:
             warn(f"{name} is a Super user at {place.title}: it may do everything without entries")
         return await _missing(admin, place.address, name, needs, sources)
@@ -127,7 +128,7 @@ async def _missing(
         try:
             found.append(granted(existing, need, sources))
         except InvalidParameter as problem:
-            remedy = f"gantrymq acl delete {name} -r '{need.resource}'"
+            remedy = f"gantrymq acl delete {quote(name)} -r {quote(str(need.resource))}"
             raise InvalidParameter(f"{problem}; delete it first: {remedy}") from None
     return tuple(each for each in found if each is not None)
 

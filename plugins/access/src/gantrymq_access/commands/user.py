@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from shlex import quote
 from typing import Any, Final
 
 import attrs
@@ -102,8 +103,9 @@ async def create(
         place = next((place for place, known in known_at.items() if known is not None), None)
         if place is not None:
             raise ClientError(
-                f"{place.title} has user {name} already; change it: gantrymq user update {name}, or give it to the "
-                f"other brokers: gantrymq user copy {name} --from {place.address}; nothing was changed"
+                f"{place.title} has user {name} already; change it: gantrymq user update {quote(name)}, or "
+                f"give it to the other brokers: gantrymq user copy {quote(name)} --from {place.address}; "
+                "nothing was changed"
             )
     status = UserStatus.DISABLE if disabled else UserStatus.ENABLE
     new = User(name, _checked(secret.read(name)), UserType(kind or "Normal"), status, certificate=certificate or "")
@@ -113,7 +115,9 @@ async def create(
         if known is not None:
             if _same(known, new):
                 return UNCHANGED
-            raise InvalidParameter(f"user {name} exists with other values; change it: gantrymq user update {name}")
+            raise InvalidParameter(
+                f"user {name} exists with other values; change it: gantrymq user update {quote(name)}"
+            )
         await create_user(admin, address, new)
         return CREATED
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from shlex import quote
 from typing import Any, Final
 
 import attrs
@@ -102,7 +103,7 @@ async def view(admin: Admin, message_id: str, topic: str | None, output: str) ->
     else:
         raise click.UsageError(
             f"{message_id} is not an offset id; if it is the unique id that a client gave, name the topic: "
-            f"gantrymq message view {message_id} -t TOPIC"
+            f"gantrymq message view {quote(message_id)} -t TOPIC"
         )
     if output == "json":
         print_json(as_json(found))
@@ -238,7 +239,7 @@ async def _message(admin: Admin, message_id: str, topic: str | None) -> Received
     if topic is None:
         raise click.UsageError(
             f"{message_id} is not an offset id; if it is the unique id that a client gave, name the topic: "
-            f"gantrymq message consumers {message_id} -t TOPIC"
+            f"gantrymq message consumers {quote(message_id)} -t TOPIC"
         )
     return (await admin.query_unique(topic, message_id))[0]
 

@@ -7,6 +7,7 @@ in ``gantrymq start --brokers``. Names and addresses are fixed, because clients 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from shlex import quote
 from typing import Final
 
 import attrs
@@ -136,7 +137,7 @@ def _name_server(description: Description, machine: str) -> Server:
         **(_FOR_ACTING if _has_acting_masters(description) else {}),
         **description.name_server_settings,
     }
-    command = f"gantrymq nameserver -c {description.config}/namesrv.conf"
+    command = f"gantrymq nameserver -c {quote(f'{description.config}/namesrv.conf')}"
     return Server(machine, description.machines[machine], "name server", "namesrv", "", values, command)
 
 
@@ -174,7 +175,7 @@ def _broker(description: Description, machine: str, broker: str, broker_id: int,
     if waits and _SLAVE_TIMEOUT not in values:
         values[_SLAVE_TIMEOUT] = "1000"
         chosen = frozenset({_SLAVE_TIMEOUT})
-    command = f"gantrymq broker -c {description.config}/{name}.conf"
+    command = f"gantrymq broker -c {quote(f'{description.config}/{name}.conf')}"
     return Server(machine, address, "slave" if broker_id else "master", name, broker, values, command, chosen)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
@@ -57,7 +58,8 @@ def open_state(folder: str) -> ArchiveState:
     state = read_state(RealFiles(), Path(folder))
     if not state.version:
         raise ConfigError(
-            f"{folder} is not an archive; `gantrymq pipeline archive {folder}` with --topic or --store creates one"
+            f"{folder} is not an archive; `gantrymq pipeline archive {quote(folder)}` with --topic or --store "
+            "creates one"
         )
     return state
 

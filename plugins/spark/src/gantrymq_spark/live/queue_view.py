@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from shlex import quote
 
 import attrs
 
@@ -66,7 +67,7 @@ class QueueView:
             meant = f" (did you mean {near}?)" if near else ""
             raise ConfigError(
                 f"topic {missing[0]} does not exist{meant}, or its brokers are not running; "
-                f"gantrymq topic list -n {';'.join(self._admin.name_servers)} shows the existing ones"
+                f"gantrymq topic list -n {quote(';'.join(self._admin.name_servers))} shows the existing ones"
             )
         if not routes:
             raise ConfigError(f"option subscribePattern: no topic name matches {self._selection.pattern!r} as a whole")

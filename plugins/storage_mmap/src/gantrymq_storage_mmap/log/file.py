@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from threading import Lock
 from typing import TypeVar
 
@@ -121,8 +122,8 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
             continue
         if stat.size != file_bytes and any(_is_whole(files, folder / other, file_bytes) for other in names):
             raise StoreDamaged(
-                f"{path} has {stat.size} bytes, others have {file_bytes}: it was truncated or "
-                f"replaced; put it back, or make a repaired copy of the store: gantrymq store repair {folder.parent}"
+                f"{path} has {stat.size} bytes, others have {file_bytes}: it was truncated or replaced; "
+                f"put it back, or make a repaired copy of the store: gantrymq store repair {quote(str(folder.parent))}"
             )
         if stat.size != file_bytes or start % file_bytes:
             size = stat.size if stat.size != file_bytes else _likely_size(names, stat.size)

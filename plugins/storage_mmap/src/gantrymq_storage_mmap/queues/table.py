@@ -9,6 +9,7 @@ Source: apache/rocketmq store/.../queue/ConsumeQueueStore.java (loadConsumeQueue
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from gantrymq.errors import StoreLayoutError
 from gantrymq.plugin.formats import BATCH_QUEUES, EXT_QUEUES, QUEUES, topic_part
@@ -67,7 +68,7 @@ class QueueTable:
             if topic in self.batch_topics:
                 return (
                     f"topic {topic} has batch queues in this store, but not among the broker's topics; create it with: "
-                    f"gantrymq topic create -t {topic} -a +queue.type=BatchCQ"
+                    f"gantrymq topic create -t {quote(topic)} -a +queue.type=BatchCQ"
                 )
             beside = self.by_topic.get(topic)
             if not beside or not 0 <= queue_id <= 0x7FFFFFFF:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -90,5 +91,5 @@ def refuse_if_in_use(root: Path) -> None:
     if in_use(root):
         raise StoreInUse(
             f"a broker has {root} open, so the result would lack data that the broker has not written yet; "
-            f"stop the broker first (gantrymq store check {root} checks the durable part)"
+            f"stop the broker first (gantrymq store check {quote(str(root))} checks the durable part)"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -41,10 +42,10 @@ def repair_advice(findings: Sequence[Finding], root: Path) -> str:
     if only_due_times(findings):
         return (
             "name the messageDelayLevel of its broker: gantrymq store check --delay-levels '1s 5s ...' "
-            f"{root}; a repair with other levels would change the due times"
+            f"{quote(str(root))}; a repair with other levels would change the due times"
         )
     levels = "--delay-levels '<messageDelayLevel of its broker>' " if due_times(findings) else ""
-    return f"make a repaired copy with: gantrymq store repair {levels}{root}"
+    return f"make a repaired copy with: gantrymq store repair {levels}{quote(str(root))}"
 
 
 def show_rebuilt(report: RebuildReport, what: str) -> None:
