@@ -157,7 +157,7 @@ def test_a_topic_that_may_not_be_read_is_named_with_what_opens_it(server, comman
     server.call(server.broker.topics.put, TopicConfig("%DLQ%CG", 1, 1, 2))
     said = command("list", code=1)
     assert "topic %DLQ%CG is for writing only" in said
-    assert "gantrymq topic create -t '%DLQ%CG' -r 1 -w 1 --perm 6" in said
+    assert "gantrymq topic create -t %DLQ%CG -r 1 -w 1 --perm 6" in said
 
 
 @pytest.mark.parametrize(("options", "topic"), [((), "%RETRY%CG"), (("--to", "topic"), "T")])
