@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from fake_store import FakeStore, entry
 
-from gantrymq.broker.consuming.held_pulls import MAX_HOLD_S, HeldPulls
+from gantrymq.broker.consuming.held_pulls import MAX_HOLD_S, MOST_OF_DEADLINE, HeldPulls
 from gantrymq.errors import FilterFailed
 from gantrymq.model.queue import Queue
 
@@ -211,3 +213,44 @@ def test_nothing_is_held_for_a_closed_connection_or_once_the_broker_stops(bench)
     bench.held.close()
     assert not bench.hold("late")
     assert bench.held.count == 0
+
+
+def test_long_holds_end_together_on_a_step_and_never_early(bench):
+    for number in range(4):
+        bench.hold(number, timeout_s=15)
+        bench.clock.advance(0.2)
+    left = math.ceil(bench.clock.monotonic() - 0.8 + 15) - bench.clock.monotonic()
+    bench.clock.advance(left - 0.001)
+    early = len(bench.woken)
+    bench.clock.advance(1.001)
+    assert (early, bench.woken) == (0, [0, 1, 2, 3])
+    assert bench.held.count == 0
+
+
+def test_a_hold_that_was_woken_leaves_the_others_of_its_deadline(bench):
+    bench.hold("here")
+    bench.hold("other queue", queue=Queue("T", 1))
+    bench.held.arrived([entry()])
+    bench.clock.advance(17)
+    assert bench.woken == ["here", "other queue"]
+
+
+def test_a_deadline_takes_a_limited_number_of_holds_and_others_end_exactly(bench):
+    bench.clock.advance(math.floor(bench.clock.monotonic()) + 1.5 - bench.clock.monotonic())
+    for number in range(MOST_OF_DEADLINE + 1):
+        bench.hold(number, timeout_s=15)
+    bench.clock.advance(15)
+    assert bench.woken == [MOST_OF_DEADLINE]
+    bench.clock.advance(0.5)
+    assert len(bench.woken) == MOST_OF_DEADLINE + 1
+
+
+def test_a_hold_that_fails_at_its_deadline_is_logged_and_the_others_end(bench, caplog):
+    def fail():
+        raise RuntimeError("no answer")
+
+    bench.held.add(QUEUE, 0, Match(), 15, None, fail)
+    bench.hold("other")
+    bench.clock.advance(17)
+    assert bench.woken == ["other"]
+    assert "a pull of T/0 that waited failed" in caplog.text

@@ -1,9 +1,14 @@
 """Held pulls: requests that found no message and wait for an arrival or their deadline.
 
-RocketMQ scans waiting pulls every five seconds. Here each hold has its own timer, so deadlines are exact to the
-millisecond, and an arrival that matches the hold's filter wakes it immediately. A hold takes about 3 KB, so the number
-of holds per connection and in total and their duration are limited; a pull beyond the limits gets a response at once,
-as without long polling. A client holds one pull for each of its queues, for 15 to 30 s.
+RocketMQ scans waiting pulls every five seconds. Here holds end by timers, and an arrival that matches the hold's filter
+wakes it immediately. A hold takes about 3 KB, so the number of holds per connection and in total and their duration are
+limited; a pull beyond the limits gets a response at once, as without long polling. A client holds one pull for each of
+its queues, for 15 to 30 s.
+
+Waking an idle processor costs more than answering a pull, so holds of at least `LONG_HOLD_S` end together, on the next
+multiple of `STEP_S`: up to that much later than asked, where RocketMQ is up to 5 s late. The clients pull again
+together, and so share later deadlines too. A deadline takes `MOST_OF_DEADLINE` holds at most, so that the event loop is
+not blocked; other holds have timers of their own, as shorter ones have, and end exactly.
 
 Source: apache/rocketmq broker/.../longpolling/PullRequestHoldService.java.
 """
@@ -11,6 +16,8 @@ Source: apache/rocketmq broker/.../longpolling/PullRequestHoldService.java.
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -24,16 +31,21 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock, Timer
 from gantrymq.world.clock import TimeSlices
 
+log = logging.getLogger(__name__)
+
 MAX_HOLDS: Final = 100_000  # RocketMQ's default limit of held pops (maxPopPollingSize); it has none for pulls
 MAX_HOLDS_OF_CONNECTION: Final = 10_000  # a Java consumer holds one pull per queue
 RECHECKED_AT_ONCE: Final = 500
 MAX_HOLD_S: Final = 600.0  # RocketMQ has no limit except for that of a 64-bit number of milliseconds
+LONG_HOLD_S: Final = 5.0
+STEP_S: Final = 1.0
+MOST_OF_DEADLINE: Final = 64
 
 
 class Hold:
     """One waiting pull."""
 
-    __slots__ = ("connection", "group", "lost", "match", "principal", "queue", "timer", "wake", "wanted")
+    __slots__ = ("connection", "deadline", "group", "lost", "match", "principal", "queue", "timer", "wake", "wanted")
 
     def __init__(
         self,
@@ -54,7 +66,18 @@ class Hold:
         self.lost = lost
         self.group = group  # empty for a hold of a plugin
         self.principal = principal
-        self.timer: Timer | None = None
+        self.timer: Timer | None = None  # of its own
+        self.deadline: _Deadline | None = None  # shared with others
+
+
+class _Deadline:
+    """Holds that end together."""
+
+    __slots__ = ("holds", "step", "timer")
+
+    def __init__(self, timer: Timer, step: int) -> None:
+        self.timer, self.step = timer, step
+        self.holds: dict[Hold, None] = {}
 
 
 class HeldPulls:
@@ -88,6 +111,7 @@ class HeldPulls:
         self._clock = clock
         self._by_topic: dict[str, dict[int, dict[Hold, None]]] = {}  # topic to queue id to holds; no empty tables
         self._by_connection: dict[ClientChannel | None, set[Hold]] = {}
+        self._deadlines: dict[int, _Deadline] = {}  # by monotonic time in steps; no empty ones
         self.count = 0
         self._closed = False
 
@@ -142,7 +166,7 @@ class HeldPulls:
         if connection is not None:
             self._by_connection.setdefault(connection, set()).add(hold)
         self.count += 1
-        hold.timer = self._clock.call_later(min(timeout_s, MAX_HOLD_S), self._release, hold)
+        self._limit(hold, min(timeout_s, MAX_HOLD_S))
         return True
 
     def of(self, group: str, queue: Queue) -> list[ClientChannel | None]:
@@ -215,6 +239,29 @@ class HeldPulls:
         except FilterFailed:
             return True  # the repeated pull gets the error and reports it
 
+    def _limit(self, hold: Hold, timeout_s: float) -> None:
+        """Release *hold* after *timeout_s*."""
+        if timeout_s >= LONG_HOLD_S:
+            now = self._clock.monotonic()
+            step = math.ceil((now + timeout_s) / STEP_S)
+            deadline = self._deadlines.get(step)
+            if deadline is None:
+                timer = self._clock.call_later(step * STEP_S - now, self._expire, step)
+                deadline = self._deadlines[step] = _Deadline(timer, step)
+            if len(deadline.holds) < MOST_OF_DEADLINE:
+                deadline.holds[hold] = None
+                hold.deadline = deadline
+                return
+        hold.timer = self._clock.call_later(timeout_s, self._release, hold)
+
+    def _expire(self, step: int) -> None:
+        """Release the holds of a deadline."""
+        for hold in [*self._deadlines[step].holds]:
+            try:
+                self._release(hold)
+            except Exception:
+                log.exception("a pull of %s that waited failed", hold.queue)
+
     def _release(self, hold: Hold) -> None:
         if hold.connection is not None:
             own = self._by_connection.get(hold.connection)
@@ -238,4 +285,9 @@ class HeldPulls:
         self.count -= 1
         if hold.timer is not None:
             hold.timer.cancel()
+        elif (deadline := hold.deadline) is not None:
+            del deadline.holds[hold]
+            if not deadline.holds:
+                deadline.timer.cancel()
+                del self._deadlines[deadline.step]
         return True
