@@ -40,7 +40,7 @@ def test_a_lite_topic_without_messages_expires_with_its_offsets(lite):
     lite(work)
 
 
-@pytest.mark.parametrize("minutes", [None, "-1", "0"])
+@pytest.mark.parametrize("minutes", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in ("-1", "0"))])
 def test_without_an_expiration_lite_topics_stay(lite, minutes):
     async def work(served):
         served.topic("P", **({"lite_topic_expiration": minutes} if minutes else {}))

@@ -94,7 +94,10 @@ def test_each_message_is_delivered_once_whatever_happens(seed, caplog):
 
 
 @pytest.mark.parametrize("how", ["", "stop", "kill", "power"])
-@pytest.mark.parametrize("back_ms", [3000, HOUR_MS, 5 * DAY_MS, 13 * DAY_MS, 20 * DAY_MS])
+@pytest.mark.parametrize(
+    "back_ms",
+    [3000, HOUR_MS, *(pytest.param(days * DAY_MS, marks=pytest.mark.slow) for days in (5, 13, 20))],
+)
 def test_after_the_clock_was_set_back_new_messages_come_in_time_and_no_other_again(back_ms, how, caplog):
     async def work(rig):
         rig.clock.ahead_ms = back_ms
@@ -225,7 +228,7 @@ def test_a_start_with_another_precision_is_refused_and_with_the_one_before_all_c
     assert rig.delivered()[3][1] - rig.promises["id4"].deliver_ms <= 150
 
 
-@pytest.mark.parametrize("idle_days", [3, 6, 30])
+@pytest.mark.parametrize("idle_days", [3, 6, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_short_delay_after_idle_days_goes_straight_to_its_slot(idle_days):
     async def work(rig):
         await rig.send(500)

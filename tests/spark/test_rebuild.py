@@ -62,6 +62,7 @@ def test_steps_may_be_worked_on_anywhere_in_any_order(small, tmp_path, range_byt
     assert not done.damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("done", [False, True])
 def test_a_rebuild_that_failed_at_any_call_goes_on_and_leaves_nothing_behind(small, tmp_path, done):
     small.write()

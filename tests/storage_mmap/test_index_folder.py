@@ -361,6 +361,7 @@ async def workload(bench):
     await bench.store.stop()
 
 
+@pytest.mark.slow
 def test_the_index_is_what_the_log_says_wherever_the_process_ends(tmp_path, rig):
     async def first(bench):
         await send(bench, 3)

@@ -1,5 +1,7 @@
 import errno
 
+import pytest
+
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.preallocation import STEP_BYTES, Warming
 from gantrymq_testing.store_contract_bench import bodies, message
@@ -104,6 +106,7 @@ def test_a_clean_stop_does_not_wait_for_a_file_to_become_warm(rig):
     rig.run(case, **LARGE)
 
 
+@pytest.mark.slow
 def test_a_store_stopped_at_any_call_while_it_warms_keeps_what_it_had(rig):
     async def case(bench):
         await bench.add(message(body=b"first"), HALF)
