@@ -85,7 +85,7 @@ class PopClient:
         }
         return Answer(await self.ask(200050, ext), topic, group)
 
-    def _of(self, message, **more):
+    def ack_fields(self, message, **more):
         return {
             "consumerGroup": self.group,
             "topic": message.topic,
@@ -96,10 +96,10 @@ class PopClient:
         }
 
     async def ack(self, message, **more):
-        return await self.ask(200051, self._of(message, **more))
+        return await self.ask(200051, self.ack_fields(message, **more))
 
     async def change(self, message, invisible, **more):
-        return await self.ask(200053, self._of(message, invisibleTime=str(invisible), **more))
+        return await self.ask(200053, self.ack_fields(message, invisibleTime=str(invisible), **more))
 
     async def batch_ack(self, messages, **more):
         """Acknowledge messages of one checkpoint."""

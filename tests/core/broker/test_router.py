@@ -14,7 +14,7 @@ from gantrymq.errors import NoPermission, ServerFault, ServiceNotAvailable, inst
 from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import SendCommand
-from gantrymq.remoting.serving import handlers_of
+from gantrymq.remoting.serving import handlers_of, serve_together
 
 
 class FakeConnection:
@@ -134,6 +134,43 @@ def test_an_error_of_sends_alike_is_told_to_each(router):
     router.add_together(together)
     stopping = "the broker is stopping"
     assert answers_of(router, sent(1), sent(2)) == [(1, 14, stopping), (2, 14, stopping)]
+
+
+def served_together(handler):
+    """A handler of code 5 that first serves together what has an even opaque; and what it served."""
+    seen = []
+
+    def together(commands, start, connection):
+        taken = next((n for n in range(start, len(commands)) if commands[n].opaque % 2), len(commands))
+        seen.append([command.opaque for command in commands[start:taken]])
+        return taken - start
+
+    return serve_together(handler, together), seen
+
+
+def test_requests_of_one_code_are_served_together_and_what_is_left_one_by_one(router):
+    handler, seen = served_together(lambda command, connection: ok(command))
+    router.add({5: handler})
+    assert answers_of(router, asked(5, 2), asked(5, 4), asked(5, 5), asked(5, 6)) == [(5, 0, None)]
+    assert seen == [[2, 4], [], [6]]
+
+
+def test_a_later_handler_of_the_code_serves_them_one_by_one(router):
+    handler, seen = served_together(lambda command, connection: None)
+    router.add({5: handler})
+    router.add({5: lambda command, connection: ok(command)})
+    assert answers_of(router, asked(5, 2), asked(5, 4)) == [(2, 0, None), (4, 0, None)]
+    assert not seen
+
+
+def test_requests_of_one_code_are_turned_away_too(router):
+    handler, seen = served_together(lambda command, connection: ok(command))
+    router.add({5: handler})
+    router.turn_away()
+    request = asked(5, 2)
+    request.version = VERSION_5_3_1 + 1
+    assert answers_of(router, request)[0][:2] == (2, 1500)
+    assert not seen
 
 
 @pytest.mark.parametrize("code", [10, 310])

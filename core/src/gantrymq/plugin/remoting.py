@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from gantrymq.remoting.responses import queue_texts as queue_texts
     from gantrymq.remoting.serving import AccessRule as AccessRule
     from gantrymq.remoting.serving import Handler as Handler
+    from gantrymq.remoting.serving import HandlerOfMany as HandlerOfMany
     from gantrymq.remoting.serving import HandlerRegistry as HandlerRegistry
     from gantrymq.remoting.serving import ServerAccess as ServerAccess
     from gantrymq.remoting.serving import access_rule as access_rule
     from gantrymq.remoting.serving import copy_statement as copy_statement
     from gantrymq.remoting.serving import handlers_of as handlers_of
     from gantrymq.remoting.serving import in_operation as in_operation
+    from gantrymq.remoting.serving import serve_together as serve_together
     from gantrymq.remoting.serving import serves as serves
 else:
     from gantrymq.plugin.lazy import lazy_exports
@@ -55,7 +57,7 @@ else:
             "gantrymq.remoting.connection": "Connection",
             "gantrymq.remoting.frame": "MAX_FRAME_BYTES PREFIX",
             "gantrymq.remoting.responses": "SlicedResponses queue_texts",
-            "gantrymq.remoting.serving": "AccessRule Handler HandlerRegistry ServerAccess access_rule copy_statement "
-            "handlers_of in_operation serves",
+            "gantrymq.remoting.serving": "AccessRule Handler HandlerOfMany HandlerRegistry ServerAccess access_rule "
+            "copy_statement handlers_of in_operation serve_together serves",
         },
     )

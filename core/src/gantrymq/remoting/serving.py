@@ -12,6 +12,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 
 _SERVED: Final = "served_requests"
+_TOGETHER: Final = "served_together"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -19,6 +20,10 @@ Handler = Callable[[Command, Connection], Command | Awaitable[Command | None] | 
 """Handler of one request code. It returns the response, an awaitable of it, or None (directly or awaited) if the
 response is sent through ``connection.reply``, or never for one-way requests. If it raises a GantryError, the response
 has its code and text."""
+
+HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
+"""Serves several requests of one read, from an index on, and returns their number; 0 leaves that request to the handler
+of its code. All of them are answered through ``connection``, now or later."""
 
 AccessRule = Callable[[Command], Sequence[Requirement]]
 """Returns what the sender of a request must be allowed. An exception becomes the response, like one of the handler."""
@@ -116,6 +121,18 @@ def copy_statement(handler: Handler, wrapper: Handler) -> Handler:
     """Let *wrapper* state what *handler* states, and return it."""
     setattr(wrapper, _SERVED, getattr(handler, _SERVED, None))
     return wrapper
+
+
+def serve_together(handler: Handler, many: HandlerOfMany) -> Handler:
+    """Let a broker without access control try *many* before *handler*, and return *handler*."""
+    setattr(handler, _TOGETHER, many)
+    return handler
+
+
+def handler_of_many(handler: Handler) -> HandlerOfMany | None:
+    """Return what `serve_together` added to a handler."""
+    found: HandlerOfMany | None = getattr(handler, _TOGETHER, None)
+    return found
 
 
 def access_rule(handler: Handler) -> AccessRule | None:

@@ -13,10 +13,10 @@ import logging
 import re
 from collections.abc import Coroutine, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import FormatError, GantryError, MessageIllegal, PoppedMessageGone, ReceiptIllegal
-from gantrymq.plugin.interfaces import Broker, InvisibleTime, LiteMessage, LiteService, PopAck
+from gantrymq.plugin.interfaces import Bounds, Broker, InvisibleTime, LiteMessage, LiteService, PopAck
 from gantrymq.plugin.loose_json import INT64, number_in, objects_in, text_in
 from gantrymq.plugin.model import (
     KINDS,
@@ -33,6 +33,7 @@ from gantrymq_pop.acknowledger import AckCallback, Acknowledger, WaitingRequest,
 from gantrymq_pop.checkpoints import MOST, CheckpointKey
 from gantrymq_pop.headers import AckRequest, ChangeRequest, ack_of
 from gantrymq_pop.operations import check_invisible
+from gantrymq_pop.revive import PendingCheckpoint
 from gantrymq_pop.revive_log import ReviveLog
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,54 @@ class AckRequests:
             return self._acknowledge_lite(request, connection)
         self.start_ack(PopAck(*ack_of(request.ext), connection.principal), (request, connection))
         return None
+
+    def acknowledge_together(self, requests: Sequence[Command], begin: int, connection: Connection) -> int:
+        """Serve requests 200051 from index *begin* on, as `acknowledge` does, and return their number.
+
+        Stops before the first one that does not acknowledge an unacknowledged message of a pending checkpoint, or whose
+        sender is known. Clients acknowledge the messages of a pop one after the other, so the checks of the checkpoint
+        are done once for all of them.
+        """
+        if connection.principal is not None:
+            return 0
+        index = begin
+        while index < len(requests):
+            pop = _named_pop(requests[index])
+            opened = None if pop is None else self._open_pop(pop)
+            if opened is None:
+                break
+            key, revive_queue, pending, bounds = opened
+            low, high, left = bounds.min_offset, bounds.max_offset, pending.left
+            offsets: list[int] = []
+            for asked in requests[index:]:
+                offset = _offset_of(asked, pop)
+                if offset not in left or not low <= offset <= high:
+                    break
+                offsets.append(offset)
+            if not offsets:
+                break
+            end = index + len(offsets)
+            answered = [(asked, connection) for asked in requests[index:end]]
+            self._acking.acknowledge_pending(revive_queue, key, pending, offsets, answered)
+            index = end
+        return index - begin
+
+    def _open_pop(self, pop: _NamedPop) -> tuple[CheckpointKey, int, PendingCheckpoint, Bounds] | None:
+        """Return the pending checkpoint of a pop and the bounds of its queue; None if a check fails."""
+        queue_id = int(pop.queue_id)
+        topic = self._broker.topics.get(pop.topic)
+        if topic is None or queue_id >= topic.read_queues:
+            return None
+        try:
+            key, handle = self._pop(pop.topic, pop.group, queue_id, pop.handle)
+        except ReceiptIllegal:
+            return None
+        if handle.revive_queue == POP_ORDER_REVIVE_QUEUE:
+            return None
+        pending = self._revive.pending(handle.revive_queue, key)
+        if pending is None:
+            return None
+        return key, handle.revive_queue, pending, self._broker.store.bounds(Queue(pop.topic, queue_id))
 
     async def _acknowledge_lite(self, request: Command, connection: Connection) -> Command:
         header = AckRequest.from_ext(request.ext)
@@ -249,6 +298,52 @@ class AckRequests:
         bounds = self._broker.store.bounds(Queue(topic, queue_id))
         offsets = tuple(each for each in _offsets(start, bits) if bounds.min_offset <= each <= bounds.max_offset)
         return _key(topic, group, queue_id, handle), handle, offsets
+
+
+class _NamedPop(NamedTuple):
+    """What the acknowledgements of one pop of a queue have in common, as their fields."""
+
+    topic: str
+    group: str
+    queue_id: str
+    handle: str  # without the message's offset
+
+
+def _named_pop(asked: Command) -> _NamedPop | None:
+    """Return the pop that a plain acknowledgement names; None for other requests."""
+    fields = asked.ext
+    if asked.code != RequestCode.ACK_MESSAGE or type(fields) is not dict:  # another type may hold long texts
+        return None
+    try:
+        handle, _, _ = fields["extraInfo"].rpartition(" ")
+        pop = _NamedPop(fields["topic"], fields["consumerGroup"], fields["queueId"], handle)
+    except KeyError:
+        return None
+    return pop if handle.count(" ") == 6 and pop.queue_id.isdecimal() and len(pop.queue_id) < 10 else None
+
+
+def _offset_of(asked: Command, pop: _NamedPop) -> int:
+    """Return the queue offset of a message of *pop* that is acknowledged; -1 if it is another request."""
+    fields = asked.ext
+    if asked.code != RequestCode.ACK_MESSAGE or type(fields) is not dict:
+        return -1
+    try:
+        handle, _, own = fields["extraInfo"].rpartition(" ")
+        offset = fields["offset"]
+        if (
+            handle == pop.handle
+            and fields["topic"] == pop.topic
+            and fields["consumerGroup"] == pop.group
+            and fields["queueId"] == pop.queue_id
+            and own.isdecimal()
+            and offset.isdecimal()
+            and len(offset) < 19
+            and not fields.get("liteTopic")
+        ):
+            return int(offset)
+    except KeyError:
+        pass
+    return -1
 
 
 def _bits_of(text: str) -> bytes:

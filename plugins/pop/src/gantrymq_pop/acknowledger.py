@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -45,6 +46,7 @@ from gantrymq.plugin.remoting import (
 from gantrymq.plugin.world import Timer
 from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.order_info import OrderTable
+from gantrymq_pop.revive import PendingCheckpoint
 from gantrymq_pop.revive_log import ReviveLog
 
 WaitingRequest = tuple[Command, Connection]  # a request and the connection for its response
@@ -68,7 +70,10 @@ def answer_all(answers: Iterable[WaitingRequest | AckCallback], problem: GantryE
             continue
         request, connection = each
         if not request.flag & FLAG_ONEWAY:
-            frames.setdefault(connection, []).append(_frame(request, problem))
+            written = frames.get(connection)
+            if written is None:
+                written = frames[connection] = []
+            written.append(_frame(request, problem))
     for connection, written in frames.items():
         connection.reply_parts((b"".join(written),))
 
@@ -79,7 +84,13 @@ def _frame(request: Command, problem: GantryError | None) -> bytes:
     if request.serialize != SERIALIZE_JSON:
         return encode(response_to(request))
     header = _DONE % request.opaque
-    return PREFIX.pack(4 + len(header), len(header)) + header
+    return _prefix(len(header)) + header
+
+
+@cache
+def _prefix(size: int) -> bytes:
+    """Return what precedes a JSON header of *size* bytes; there are as many sizes as lengths of an opaque."""
+    return PREFIX.pack(4 + size, size)
 
 
 class NewInvisibleTime(NamedTuple):
@@ -150,12 +161,32 @@ class Acknowledger:
         if not new:
             answer_all([answered], None)
             return
-        place = handle.revive_queue, key
+        self._gather((handle.revive_queue, key), pending, new, [answered])
+
+    def acknowledge_pending(
+        self,
+        revive_queue: int,
+        key: CheckpointKey,
+        pending: PendingCheckpoint,
+        offsets: Sequence[int],
+        answered: Sequence[WaitingRequest],
+    ) -> None:
+        """Acknowledge unacknowledged messages of a pending checkpoint, *answered* in the order of *offsets*."""
+        pending.settling.update(offsets)
+        self._gather((revive_queue, key), pending, offsets, answered)
+
+    def _gather(
+        self,
+        place: CheckpointId,
+        pending: PendingCheckpoint | None,
+        offsets: Sequence[int],
+        answered: Sequence[WaitingRequest | AckCallback],
+    ) -> None:
         gathered = self._gathered.get(place)
         if gathered is None:
             gathered = self._gathered[place] = AckBatch()
-        gathered.offsets += new
-        gathered.answers.append(answered)
+        gathered.offsets += offsets
+        gathered.answers += answered
         if pending is None or len(pending.settling) >= len(pending.left):
             if not self._complete:
                 asyncio.get_running_loop().call_soon(self._flush_complete)

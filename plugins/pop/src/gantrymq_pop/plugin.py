@@ -6,7 +6,7 @@ from functools import partial
 
 from gantrymq.plugin import hookimpl
 from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
-from gantrymq.plugin.remoting import HandlerRegistry, copy_statement
+from gantrymq.plugin.remoting import HandlerRegistry, RequestCode, copy_statement, serve_together
 from gantrymq_pop.service import REQUESTS, PopService
 from gantrymq_pop.settings import SCHEMA
 
@@ -31,4 +31,7 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of pops and queue assignments."""
     service = _of_this_load[0] = PopService()
     for code, served in REQUESTS.items():
-        registry.add(code, copy_statement(served, partial(service.serve)))
+        handler = copy_statement(served, partial(service.serve))
+        if code == RequestCode.ACK_MESSAGE:
+            serve_together(handler, service.acknowledge_together)
+        registry.add(code, handler)

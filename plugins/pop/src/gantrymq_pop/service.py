@@ -64,6 +64,10 @@ class PopService:
         self._check_running()
         return self._handlers[request.code](request, connection)
 
+    def acknowledge_together(self, requests: Sequence[Command], begin: int, connection: Connection) -> int:
+        """Serve plain acknowledgements from index *begin* on and return their number (`AckRequests`)."""
+        return self._acks.acknowledge_together(requests, begin, connection) if self._handlers else 0
+
     async def serve_pop(
         self, request: PopRequest, client: ClientChannel, respond: Callable[[PopAnswer | GantryError], None]
     ) -> None:

@@ -26,7 +26,7 @@ from gantrymq.broker.wire.unreplicated import UnreplicatedRequests
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import Handler, copy_statement, handlers_of
+from gantrymq.remoting.serving import Handler, copy_statement, handler_of_many, handlers_of, serve_together
 
 FAMILIES: Final = (
     PullRequests,
@@ -72,6 +72,8 @@ def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
         answer = called(asked, connection)
         return answer if answer is None or not inspect.isawaitable(answer) else _CountedAnswer(answer, failed)
 
+    if (many := handler_of_many(inner)) is not None:
+        serve_together(serve, counted(many, failed))
     return copy_statement(inner, serve)
 
 

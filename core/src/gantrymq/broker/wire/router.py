@@ -23,7 +23,7 @@ from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, broker_port_mess
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.sends import SEND_CODES, SendCommand
-from gantrymq.remoting.serving import AccessRule, Handler, access_rule
+from gantrymq.remoting.serving import AccessRule, Handler, HandlerOfMany, access_rule, handler_of_many
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +45,6 @@ _LONG: Final = frozenset(  # codes with potentially long responses
         RequestCode.PEEK_MESSAGE,
     }
 )
-
-HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
-"""Serves several requests from an index on together and returns their number."""
 
 NOT_BUILT: Mapping[int, str] = {
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
@@ -119,7 +116,8 @@ class RequestRouter:
         """*left_out*: installed plugins that the setting ``plugins`` leaves out, by distribution."""
         self._left_out = left_out or {}
         self._handlers: dict[int, Handler] = {}
-        self._together: HandlerOfMany | None = None
+        self._together: HandlerOfMany | None = None  # for sends
+        self._many: dict[int, HandlerOfMany] = {}  # for other codes
         self._before: Callable[[], object] = _nothing
         self._after: Callable[[Connection], object] = _nothing
         self._tasks: set[asyncio.Task[None]] = set()
@@ -140,6 +138,10 @@ class RequestRouter:
         if not SEND_CODES.isdisjoint(handlers):
             self._together = None
         self._handlers.update(handlers)
+        for code, each in handlers.items():
+            self._many.pop(code, None)
+            if (many := handler_of_many(each)) is not None:
+                self._many[code] = many
         self._rules.update({code: access_rule(each) or _for_operators for code, each in handlers.items()})
 
     def add_together(self, handler: HandlerOfMany) -> None:
@@ -177,6 +179,7 @@ class RequestRouter:
     def _serve(self, connection: Connection, commands: Sequence[Command], *, sorted_out: bool = False) -> None:
         handlers, access = self._handlers, self._access
         together = None if self._turning_away else self._together
+        together_by_code = {} if self._turning_away or access is not None else self._many
         behind = 0  # requests before this index are served
         for index, asked in enumerate(commands):
             if index < behind:
@@ -187,6 +190,10 @@ class RequestRouter:
             try:
                 if together is not None and type(asked) is SendCommand:
                     behind = index + together(commands, index, connection)
+                    if behind > index:
+                        continue
+                if asked.code in together_by_code:
+                    behind = index + together_by_code[asked.code](commands, index, connection)
                     if behind > index:
                         continue
                 if asked.code == _ENDS and together is not None and not sorted_out and asked.is_oneway:
