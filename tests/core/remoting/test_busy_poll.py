@@ -18,11 +18,12 @@ from gantrymq.remoting.busy_poll import (
     START_CREDIT,
     BusyPoll,
 )
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import FLAG_ONEWAY, RequestCode
 from gantrymq.remoting.command import Command, encode
 
 WINDOW_S = 0.0003
 SEND = Command(RequestCode.SEND_MESSAGE_V2)
+DECISION = Command(RequestCode.END_TRANSACTION, flag=FLAG_ONEWAY)
 
 
 class Peer:
@@ -75,6 +76,35 @@ def test_one_peer_that_asks_again_and_again_keeps_the_loop_awake_for_a_moment(as
     assert asking.turn()
     assert not asking.turn(after_s=WINDOW_S * 0.6)
     assert not asking.turn()
+
+
+def test_a_producer_of_transactions_keeps_the_loop_awake(asking):
+    for _ in range(REQUESTS_TO_START):
+        asking.ask()
+        asking.ask(requests=(DECISION,), answered=False)
+    assert asking.poll.awake
+    assert asking.turn(after_s=WINDOW_S / 2)
+    assert asking.ask(requests=(DECISION, SEND))
+    assert asking.turn(after_s=WINDOW_S / 2)
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        (SEND, DECISION),
+        (DECISION, DECISION, SEND),
+        (DECISION, Command(RequestCode.PULL_MESSAGE)),
+        (SEND, SEND),
+    ],
+)
+def test_other_pairs_of_requests_do_not(asking, requests):
+    assert not asking.ask(3 * REQUESTS_TO_START, requests=requests)
+
+
+def test_a_decision_that_is_answered_is_a_request_like_others(asking):
+    answered = (Command(RequestCode.END_TRANSACTION),)
+    assert not asking.ask(3 * REQUESTS_TO_START, requests=answered, answered=False)
+    assert asking.ask(2 * REQUESTS_TO_START, requests=answered)
 
 
 def test_each_request_begins_the_moment_anew(asking):

@@ -4,7 +4,8 @@ Waking an idle processor takes longer than serving a small request, in particula
 from one connection, one at a time and in quick succession, and are answered at once, the event loop therefore polls
 without blocking for a short time after each request. Timers and other connections are served as usual. Pipelined
 requests and several active peers keep the loop busy anyway, and a consumer processes pulled messages before its next
-pull, so polling is not used for them.
+pull, so polling is not used for them. The one-way decision of a transaction is not answered, but its producer sends the
+next half message right after it, so it counts as a request in turn, also in one read with that.
 
 A credit counts whether polling pays off: a request that arrives during polling adds to it, a poll without a request
 subtracts. The loop yields the processor between polls, in case the peer waits for the same one.
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gantrymq.model.last_peer import LastPeer
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import FLAG_ONEWAY, RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.world import World
 
@@ -54,7 +55,11 @@ class BusyPoll:
         self, peer: object, requests: Sequence[Command], began_s: float, ended_s: float, *, answered: bool
     ) -> None:
         """Note that *requests*, all of one read from *peer*, were served; *answered* if a response was written."""
-        alone = answered and len(requests) == 1 and requests[0].code not in _PULLS
+        last = requests[-1]
+        if len(requests) == 1:
+            alone = (answered and last.code not in _PULLS) or _is_decision(last)
+        else:
+            alone = answered and len(requests) == 2 and _is_decision(requests[0]) and last.code not in _PULLS
         self.happened(peer, began_s, ended_s, alone=alone)
 
     def happened(self, peer: object, began_s: float, ended_s: float, *, alone: bool) -> None:
@@ -88,3 +93,7 @@ class BusyPoll:
             self._credit = START_CREDIT
             self._needed = REQUESTS_TO_RETRY
             self._in_row = 0
+
+
+def _is_decision(asked: Command) -> bool:
+    return asked.code == RequestCode.END_TRANSACTION and asked.flag & FLAG_ONEWAY != 0

@@ -86,8 +86,7 @@ class AckRequests:
         index = begin
         while index < len(requests):
             pop = _named_pop(requests[index])
-            opened = None if pop is None else self._open_pop(pop)
-            if opened is None:
+            if pop is None or (opened := self._open_pop(pop)) is None:
                 break
             key, revive_queue, pending, bounds = opened
             low, high, left = bounds.min_offset, bounds.max_offset, pending.left
