@@ -10,7 +10,7 @@ from setuptools import Extension, setup
 
 SOURCES = (
     *("module", "frames", "header", "sends", "commands", "fields", "messages", "records"),
-    *("requests", "index", "answers", "entries", "received", "signatures", "crc"),
+    *("requests", "index", "answers", "entries", "received", "signatures", "columns", "crc"),
 )
 HEADERS = ("common", "header", "json", "record")
 LIMITED = not get_config_var("Py_GIL_DISABLED")

@@ -194,5 +194,6 @@ extern PyMethodDef fields_methods[];
 extern PyMethodDef requests_methods[];
 extern PyMethodDef entries_methods[];
 extern PyMethodDef signatures_methods[];
+extern PyMethodDef columns_methods[];
 
 #endif

@@ -113,12 +113,12 @@ execute(PyObject *module)
             return -1;
         }
     }
-    if (PyModule_AddIntConstant(module, "INTERFACE", 9) < 0) { /* must equal that of gantrymq.speedups */
+    if (PyModule_AddIntConstant(module, "INTERFACE", 10) < 0) { /* must equal that of gantrymq.speedups */
         return -1;
     }
     if (PyModule_AddFunctions(module, index_methods) < 0 || PyModule_AddFunctions(module, fields_methods) < 0 ||
         PyModule_AddFunctions(module, requests_methods) < 0 || PyModule_AddFunctions(module, entries_methods) < 0 ||
-        PyModule_AddFunctions(module, signatures_methods) < 0) {
+        PyModule_AddFunctions(module, signatures_methods) < 0 || PyModule_AddFunctions(module, columns_methods) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, received_methods);

@@ -5,6 +5,7 @@
     columns                              the columns of a message
     batches, records                     stored records as Arrow batches, built by column without Python objects per row
     property_texts, inner_batches
+    compiled_columns                     columns that a compiled function builds
     record_run, log_scan                 ranges of a log, checked many records at a time; their damage
     option_texts                         texts of options, and the values that several of them have
     store_options, store_reading,        the sources gantrymq.store and gantrymq.damage; ranges of a store's log

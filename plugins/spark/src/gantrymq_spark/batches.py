@@ -12,25 +12,13 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from gantrymq.plugin.properties import KEYS, TAGS, UNIQ_KEY
-from gantrymq_spark.columns import schema
+from gantrymq_spark.columns import HOSTS, NUMBERS, PROPERTIES, TIMES, schema
+from gantrymq_spark.compiled_columns import COMPILED, compiled_columns
 from gantrymq_spark.records import Records
 
 NO_LOG = -1  # for data that is not a range of a log
 # Results for a body that cannot be decompressed: null, the stored bytes, an error.
 BODY_PROBLEMS = ("null", "keep", "fail")
-_NUMBERS = {  # columns copied from the record's head
-    "queueId": "queue_id",
-    "commitLogOffset": "log_offset",
-    "storeSize": "total_size",
-    "flag": "flag",
-    "bodyCRC": "body_crc",
-    "reconsumeTimes": "reconsume_times",
-    "preparedTransactionOffset": "prepared_offset",
-}
-_PROPERTIES = {"keys": KEYS, "tags": TAGS, "uniqueKey": UNIQ_KEY}
-_TIMES = {"bornTimestamp": "born_timestamp", "storeTimestamp": "store_timestamp"}
-_HOSTS = {"bornHost": "born_host", "storeHost": "store_host"}
 
 
 @attrs.frozen
@@ -91,7 +79,6 @@ def batch_of(records: Records, options: RowOptions) -> pa.RecordBatch:
     """
     if not len(records):
         return pa.RecordBatch.from_pylist([], schema=options.schema)
-    fields = records.fields
     if options.body_problems == "fail" and not options.stored_bodies and "body" in options.schema.names:
         records.refuse_body_problems()
 
@@ -106,7 +93,7 @@ def batch_of(records: Records, options: RowOptions) -> pa.RecordBatch:
     made_by: dict[str, Callable[[], pa.Array]] = {
         "topic": lambda: records.topics(options.queue_names),
         "brokerName": lambda: pa.repeat(pa.scalar(options.broker_name, pa.string()), len(records)),
-        "queueOffset": lambda: pa.array(fields.column("queue_offset") + np.int64(options.queue_offset_delta)),
+        "queueOffset": lambda: pa.array(records.fields.column("queue_offset") + np.int64(options.queue_offset_delta)),
         "sysFlag": lambda: pa.array(records.sys_flags(stored_bodies=options.stored_bodies)),
         "body": bodies,
         "bodyProblem": problems,
@@ -114,15 +101,27 @@ def batch_of(records: Records, options: RowOptions) -> pa.RecordBatch:
         "msgId": records.offset_ids,
     }
 
+    names = [name for name in options.schema.names if name in COMPILED and not _left_to_python(name, records, options)]
+    compiled = compiled_columns(records.data, records.starts, names, options.queue_offset_delta)
+
     def made(name: str) -> pa.Array:
-        if name in _NUMBERS:
-            return pa.array(fields.column(_NUMBERS[name]))
-        if name in _PROPERTIES:
-            return records.properties.values(_PROPERTIES[name])
-        if name in _TIMES:
-            return records.times(_TIMES[name])
-        if name in _HOSTS:
-            return records.hosts(_HOSTS[name])
+        if name in compiled:
+            return compiled[name]
+        if name in NUMBERS:
+            return pa.array(records.fields.column(NUMBERS[name]))
+        if name in PROPERTIES:
+            return records.properties.values(PROPERTIES[name])
+        if name in TIMES:
+            return records.times(TIMES[name])
+        if name in HOSTS:
+            return records.hosts(HOSTS[name])
         return made_by[name]()
 
     return pa.RecordBatch.from_arrays([made(name) for name in options.schema.names], schema=options.schema)
+
+
+def _left_to_python(name: str, records: Records, options: RowOptions) -> bool:
+    """Return whether `compiled_columns` cannot build a column of these records."""
+    if name == "topic":
+        return bool(options.queue_names)
+    return name in ("body", "sysFlag") and not options.stored_bodies and records.has_compressed_bodies

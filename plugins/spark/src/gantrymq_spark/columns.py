@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gantrymq.errors import InvalidParameter
+from gantrymq.plugin.properties import KEYS, TAGS, UNIQ_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -55,6 +56,18 @@ COLUMNS: dict[str, Any] = {  # name: Arrow type
     "preparedTransactionOffset": pa.int64(),
     "bodyProblem": pa.string(),
 }
+NUMBERS = {  # columns copied from the head of a record, with their names in `HEAD_FIELDS`
+    "queueId": "queue_id",
+    "commitLogOffset": "log_offset",
+    "storeSize": "total_size",
+    "flag": "flag",
+    "bodyCRC": "body_crc",
+    "reconsumeTimes": "reconsume_times",
+    "preparedTransactionOffset": "prepared_offset",
+}
+PROPERTIES = {"keys": KEYS, "tags": TAGS, "uniqueKey": UNIQ_KEY}
+TIMES = {"bornTimestamp": "born_timestamp", "storeTimestamp": "store_timestamp"}
+HOSTS = {"bornHost": "born_host", "storeHost": "store_host"}
 
 
 def selected(names: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from gantrymq.errors import GantryError
 from gantrymq.plugin.formats import RecordView, decode_batch, decompress, encode_record, read_record
 from gantrymq.plugin.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
-from gantrymq_spark.record_columns import RecordFields
+from gantrymq_spark.record_columns import SYS_FLAG_AT, RecordFields, gather
 
 _BOTH = INNER_BATCH | NEED_UNWRAP
 
@@ -31,10 +31,11 @@ def unwrapped(data: bytes | bytearray | memoryview, at: Any) -> tuple[bytes | by
         data: complete, sound records.
         at: int64, their starts.
     """
-    fields = RecordFields(np.frombuffer(data, dtype=np.uint8), at)
-    inner = fields.column("sys_flag") & _BOTH == _BOTH if len(at) else np.zeros(0, dtype=bool)
+    bytes_of_data = np.frombuffer(data, dtype=np.uint8)
+    inner = gather(bytes_of_data, at + SYS_FLAG_AT, 4).view(">i4") & _BOTH == _BOTH
     if not inner.any():
         return data, at
+    fields = RecordFields(bytes_of_data, at)
     view, parts = memoryview(data), []
     for start, end, whole in zip(at.tolist(), fields.ends().tolist(), inner.tolist(), strict=True):
         parts += _taken_apart(read_record(view, start)) if whole else [bytes(view[start:end])]

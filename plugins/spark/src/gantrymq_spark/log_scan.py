@@ -138,9 +138,9 @@ class LogScan:
                 yield from self._joined(single)
                 self.records += len(records)
                 yield records
-                last = records.fields.column("store_timestamp")[-2:].tolist()
-                size = int(records.fields.at[-1]) + int(records.fields.column("total_size")[-1])
-                walk.skip(size, last[-1], last[0])
+                last = records.last(2)
+                size = int(records.starts[-1]) + last[-1].total_size
+                walk.skip(size, last[-1].store_timestamp, last[0].store_timestamp)
             each = next(found, None)
             if each is None:
                 break

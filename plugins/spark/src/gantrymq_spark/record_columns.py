@@ -18,6 +18,7 @@ from gantrymq.plugin.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
 _HOSTS = {"born_host": BORN_HOST_V6, "store_host": STORE_HOST_V6}
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+FORMAT = (MAGIC_V1, MAGIC_V2, BORN_HOST_V6, STORE_HOST_V6)  # for the compiled functions
 
 
 def _letters(name: str, letters: str, bits: int) -> str:
@@ -32,7 +33,15 @@ _LAYOUTS = [
 ]
 _HEAD_BYTES = [layout.itemsize for layout in _LAYOUTS]  # by the host bits, shifted down by four
 assert [head.size for head in HEADS] == _HEAD_BYTES
-_SYS_FLAG_AT = _LAYOUTS[0].fields["sys_flag"][1]  # type: ignore[index]
+
+
+def field_at(name: str) -> int:
+    """Return the position of a field in the head of a record with IPv4 hosts."""
+    at: int = _LAYOUTS[0].fields[name][1]  # type: ignore[index]
+    return at
+
+
+SYS_FLAG_AT = field_at("sys_flag")  # the same in all layouts
 
 
 _START = struct.Struct(">iI")
@@ -84,7 +93,7 @@ class RecordFields:
         self.data = data
         self.at = at
         self._all = np.arange(len(at))
-        flags = gather(data, at + _SYS_FLAG_AT, 4).view(">i4")
+        flags = gather(data, at + SYS_FLAG_AT, 4).view(">i4")
         bits = (flags & _HOST_BITS) >> 4
         first = int(bits[0]) if len(bits) else 0
         if (bits == first).all():

@@ -10,15 +10,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from gantrymq_spark.record_columns import chain, first_false, gather, right_crcs
+from gantrymq.plugin import speedups
+from gantrymq_spark.record_columns import FORMAT, chain, first_false, gather, right_crcs
 from gantrymq_spark.records import Records
 from gantrymq_store_files.filler import FILLER_TOPIC
 from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START, record_crc_matches
 
 _FILLER = FILLER_TOPIC.encode()
+_LOG_OFFSETS, _BODIES, _PROPERTIES = 1, 2, 4  # checks of the compiled function
 
 
-def sound_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) -> Records | None:
+def _sound_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) -> Records | None:
     """Return the sound records at the start of *view*; None if the first must be left to the walk.
 
     Args:
@@ -45,7 +47,7 @@ def sound_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) 
     return records
 
 
-def whole_records(view: memoryview) -> Records | None:
+def _whole_records(view: memoryview) -> Records | None:
     """Return the leading records of *view* whose lengths add up and whose topic is valid text, from any source."""
     starts = chain(view, len(view))
     if not starts:
@@ -123,3 +125,23 @@ def _is_utf8(raw: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _compiled_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) -> Records | None:
+    checks = _LOG_OFFSETS | _PROPERTIES | (_BODIES if check_crc else 0)
+    return _compiled_records(view, min(end - base, len(view)), base, checks)
+
+
+def _compiled_records(view: memoryview, end: int, base: int, checks: int) -> Records | None:
+    packed = speedups.compiled.sound_starts(FORMAT, _FILLER, CRC_TAIL_START, view, end, base, checks)
+    return Records(view, np.frombuffer(packed, dtype=np.int64)) if packed else None
+
+
+if speedups.compiled is None:
+    sound_run, whole_records = _sound_run, _whole_records
+else:
+    sound_run = _compiled_run
+
+    def whole_records(view: memoryview) -> Records | None:
+        """See `_whole_records`."""
+        return _compiled_records(view, len(view), 0, 0)

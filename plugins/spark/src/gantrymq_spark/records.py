@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gantrymq.errors import FormatError, GantryError
-from gantrymq.plugin.formats import PROPERTIES_LENGTH, decompress
+from gantrymq.plugin.formats import PROPERTIES_LENGTH, RecordView, decompress, read_record
 from gantrymq.plugin.model import host_text
 from gantrymq.plugin.sys_flag import COMPRESSED
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.property_texts import PropertyTexts, merged, slices, strings_of_one_length
-from gantrymq_spark.record_columns import RecordFields
+from gantrymq_spark.record_columns import SYS_FLAG_AT, RecordFields, gather
 
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
 _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
 
 
@@ -40,20 +40,29 @@ class Records:
 
     def __init__(self, data: bytes | bytearray | memoryview, at: Any) -> None:
         """*data*: shorter than 2 GiB; *at*: int64, ascending."""
-        self._data = data
-        self.fields = RecordFields(np.frombuffer(data, dtype=np.uint8), at)
+        self.data = data
+        self.starts = at
 
     def __len__(self) -> int:
-        return len(self.fields)
+        return len(self.starts)
+
+    @cached_property
+    def fields(self) -> RecordFields:
+        """The heads of the records as columns."""
+        return RecordFields(np.frombuffer(self.data, dtype=np.uint8), self.starts)
 
     def at(self, rows: Any) -> Records:
         """Return some of the records: *rows* is an array of booleans or of ascending indexes."""
-        return Records(self._data, self.fields.at[rows])
+        return Records(self.data, self.starts[rows])
+
+    def last(self, count: int) -> list[RecordView]:
+        """Return up to *count* of the last records."""
+        return [read_record(self.data, start) for start in self.starts[-count:].tolist()]
 
     def unwrapped(self) -> Records:
         """Return the same records with inner batches split into one record for each message."""
-        data, at = unwrapped(self._data, self.fields.at)
-        return self if data is self._data else Records(data, at)
+        data, at = unwrapped(self.data, self.starts)
+        return self if data is self.data else Records(data, at)
 
     def check_log_offsets(self, log_offset_of_data: int) -> None:
         """Raise FormatError if a record states another log offset than its own."""
@@ -77,13 +86,13 @@ class Records:
     @cached_property
     def coded_topics(self) -> tuple[list[bytes], pa.Array]:
         """The distinct topics, and the index of each record's topic."""
-        coded = slices(self._data, *self.topic_places, pa.binary()).dictionary_encode()
+        coded = slices(self.data, *self.topic_places, pa.binary()).dictionary_encode()
         return coded.dictionary.to_pylist(), coded.indices
 
     @cached_property
     def property_bytes(self) -> pa.Array:
         """The stored property texts as a contiguous array."""
-        return slices(self._data, self.topic_places[1] + PROPERTIES_LENGTH.size, self.fields.ends(), pa.binary())
+        return slices(self.data, self.topic_places[1] + PROPERTIES_LENGTH.size, self.fields.ends(), pa.binary())
 
     @cached_property
     def properties(self) -> PropertyTexts:
@@ -100,17 +109,23 @@ class Records:
 
     def stored_bodies(self) -> pa.Array:
         """Return bodies as stored."""
-        return slices(self._data, *self.body_places, pa.binary())
+        return slices(self.data, *self.body_places, pa.binary())
+
+    @cached_property
+    def has_compressed_bodies(self) -> bool:
+        """Whether any body is stored compressed."""
+        flags = gather(np.frombuffer(self.data, dtype=np.uint8), self.starts + SYS_FLAG_AT, 4).view(">i4")
+        return bool((flags & COMPRESSED).any())
 
     @cached_property
     def bodies(self) -> Bodies:
         """The decompressed bodies."""
         flags = self.fields.column("sys_flag")
         packed = flags & COMPRESSED != 0
-        if not packed.any():
+        if not self.has_compressed_bodies:
             return Bodies(self.stored_bodies(), np.zeros(0, dtype=np.int64), {})
         (starts, ends), rows, plain = self.body_places, np.flatnonzero(packed), np.flatnonzero(~packed)
-        view = memoryview(self._data)
+        view = memoryview(self.data)
         found: list[bytes | None] = []
         problems: dict[int, str] = {}
         for row in rows.tolist():
@@ -121,7 +136,7 @@ class Records:
                 problems[row] = str(problem)
         parts = [(rows, pa.array(found, pa.binary()))]
         if len(plain):
-            parts.append((plain, slices(self._data, starts[plain], ends[plain], pa.binary())))
+            parts.append((plain, slices(self.data, starts[plain], ends[plain], pa.binary())))
         opened = [row for row in rows.tolist() if row not in problems]
         return Bodies(merged(parts), np.array(opened, dtype=np.int64), problems)
 
@@ -132,13 +147,15 @@ class Records:
 
     def body_problems(self) -> pa.Array:
         """Return why bodies cannot be decompressed; null for the others."""
-        found = self.bodies.problems
+        found = self.bodies.problems if self.has_compressed_bodies else {}
         if not found:
             return pa.nulls(len(self), pa.string())
         return pa.array([found.get(row) for row in range(len(self))], pa.string())
 
     def refuse_body_problems(self) -> None:
         """Raise FormatError if a body cannot be decompressed."""
+        if not self.has_compressed_bodies:
+            return
         for row, problem in self.bodies.problems.items():
             names, indices = self.coded_topics
             queue, offset = (int(self.fields.column(name)[row]) for name in ("queue_id", "queue_offset"))
@@ -148,7 +165,7 @@ class Records:
     def sys_flags(self, *, stored_bodies: bool) -> Any:
         """Return the flags; for rows with decompressed bodies without the compression bit."""
         flags = self.fields.column("sys_flag")
-        if stored_bodies or not (flags & COMPRESSED).any():
+        if stored_bodies or not self.has_compressed_bodies:
             return flags
         flags = flags.copy()
         flags[self.bodies.opened] &= ~COMPRESSED
@@ -159,7 +176,7 @@ class Records:
     def times(self, name: str) -> pa.Array:
         """Return a time of the head, null if it is outside the years 1 to 9999."""
         times = self.fields.column(name)
-        odd = (times < _FIRST_MS) | (times > _LAST_MS)
+        odd = (times < FIRST_MS) | (times > LAST_MS)
         if odd.any():
             return pa.array(np.where(odd, 0, times) * 1000, COLUMNS["bornTimestamp"], mask=odd)
         return pa.array(times * 1000, COLUMNS["bornTimestamp"])
