@@ -190,6 +190,6 @@ def record_positions(data: bytes | bytearray | memoryview) -> Any:
             found.append(np.array([at], dtype=np.int64))
             at += read_record(view, at).total_size
         else:
-            found.append(many.fields.at + at)
-            at += int(many.fields.ends()[-1])
+            found.append(many.starts + at)
+            at += int(many.starts[-1]) + many.last(1)[0].total_size
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
