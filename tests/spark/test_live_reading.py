@@ -568,6 +568,47 @@ def test_a_task_waits_for_a_broker_as_long_as_it_may(wait):
     simulate(case)
 
 
+@pytest.mark.parametrize("away", [False, True])
+def test_the_time_that_rows_are_used_for_is_no_silence_of_the_broker(away):
+    """A pull is under way meanwhile; with *away* its broker stops, and is back before more rows are wanted."""
+
+    async def case(cluster):
+        await fill(cluster, 24, queues=1, body=random.Random(1).randbytes(1 << 19))
+        options = options_of(cluster, brokerWait="20s")
+        task = QueueRange(MessageQueue("T", "broker-a", 0), 0, 24)
+        rows, batches = [], 0
+        async with query_reader(options, cluster.world) as consumer:
+            async for batch in read_range(
+                consumer, cluster.world.clock, task, range_read_options(options, ("queueOffset",))
+            ):
+                rows += batch.column("queueOffset").to_pylist()
+                batches += 1
+                again = await stopped(cluster) if away and batches == 1 else None
+                await cluster.world.clock.sleep(100)
+                if again:
+                    await again()
+        assert rows == list(range(24))
+        assert batches > 1
+
+    simulate(case)
+
+
+def test_a_pull_that_nobody_waits_for_is_cancelled():
+    async def case(cluster):
+        await fill(cluster, 24, queues=1, body=random.Random(1).randbytes(1 << 19))
+        options = options_of(cluster)
+        task = QueueRange(MessageQueue("T", "broker-a", 0), 0, 24)
+        async with query_reader(options, cluster.world) as consumer:
+            before = asyncio.all_tasks()
+            reading = read_range(consumer, cluster.world.clock, task, range_read_options(options, ("body",)))
+            await anext(reading)
+            assert len(asyncio.all_tasks() - before) == 1
+            await reading.aclose()
+            assert not asyncio.all_tasks() - before
+
+    simulate(case)
+
+
 async def collected(consumer, clock, task, options):
     found = []
     async for batch in read_range(consumer, clock, task, range_read_options(options, ("body",))):

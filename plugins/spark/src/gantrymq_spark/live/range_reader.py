@@ -1,12 +1,16 @@
 """Reads one range of a queue as Arrow batches: every offset of it exactly once, or reported as lost.
 
+The next pull is sent before the records of the previous one are used, so that the broker works at the same time.
+
 If a broker is unreachable, busy or restarting, the request is retried every second until *wait_ms* have passed without
 an answer. The same applies if the queue ends before the range does, which a restarting broker may report for a moment.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import attrs
@@ -27,7 +31,6 @@ from gantrymq_spark.record_columns import gather
 from gantrymq_spark.record_run import whole_records
 
 _BATCH_BYTES = 4 * 1024 * 1024  # of records, approximately
-_BATCH_ROWS = 8192
 _PULL_COUNT = 1024  # requested; brokers have lower limits
 _QUEUE_OFFSET_AT = 20  # in a record
 
@@ -65,11 +68,23 @@ async def read_range(
         ClientError: the broker refuses, or has not answered for wait_ms.
         FormatError: a record cannot be read; or as `batch_of`.
     """
+    pulls = _Pulls(consumer, wanted, options)
+    try:
+        async with aclosing(_batches(pulls, clock, wanted, options)) as batches:
+            async for batch in batches:
+                yield batch
+    finally:
+        await pulls.close()
+
+
+async def _batches(
+    pulls: _Pulls, clock: Clock, wanted: QueueRange, options: RangeReadOptions
+) -> AsyncGenerator[pa.RecordBatch, None]:
     held = _PendingBatch(wanted, options)
     at, silent_since = wanted.first, clock.monotonic()
     while at < wanted.end:
         try:
-            found = await _pull(consumer, wanted, at, options)
+            found = await pulls.take(at)
         except ClientError as problem:
             if not is_transient(problem) or (clock.monotonic() - silent_since) * 1000 >= options.wait_ms:
                 raise
@@ -77,28 +92,64 @@ async def read_range(
             continue
         begun, at = at, _next(found, at)
         if at > begun:
-            silent_since = clock.monotonic()
             _report_skipped(found, wanted, begun, at, options)
+            await pulls.send(at)
+            if held.filled and held.delta != found.offset_delta and (batch := held.batch()).num_rows:
+                yield batch
             held.add(found)
             if held.full and (batch := held.batch()).num_rows:
                 yield batch
+            silent_since = clock.monotonic()  # the time that the rows were used for does not count
         elif (clock.monotonic() - silent_since) * 1000 < options.wait_ms:
             await clock.sleep(AGAIN_S)
         else:
             report_losses([Loss(LossKind.TRUNCATED, wanted.queue, at, wanted.end)], fail=options.fail_on_data_loss)
             break
-    if held.rows and (batch := held.batch()).num_rows:
+    if held.filled and (batch := held.batch()).num_rows:
         yield batch
 
 
-async def _pull(consumer: Reader, wanted: QueueRange, at: int, options: RangeReadOptions) -> PulledRecords:
-    return await consumer.pull_records(
-        wanted.queue,
-        at,
-        max_count=min(wanted.end - at, _PULL_COUNT),
-        expression=options.expression,
-        expression_type=options.expression_type,
-    )
+class _Pulls:
+    """The pulls of one range; at most one is under way."""
+
+    def __init__(self, consumer: Reader, wanted: QueueRange, options: RangeReadOptions) -> None:
+        self._consumer = consumer
+        self._wanted = wanted
+        self._options = options
+        self._ahead: asyncio.Task[PulledRecords] | None = None
+
+    async def send(self, at: int) -> None:
+        """Send the pull at offset *at* if the range has more; `take` for the same offset returns its answer."""
+        if at < self._wanted.end:
+            self._ahead = asyncio.create_task(self._pull(at))
+            await asyncio.sleep(0)  # the task begins; the event loop may stand still until the next batch is wanted
+
+    async def take(self, at: int) -> PulledRecords:
+        """Return the answer to the pull at *at*. Raises ClientError."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            try:
+                return await ahead
+            except ClientError as problem:  # perhaps because the event loop stood still for longer than it may take
+                if not is_transient(problem):
+                    raise
+        return await self._pull(at)
+
+    async def close(self) -> None:
+        """Cancel a pull that nobody waits for."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
+
+    async def _pull(self, at: int) -> PulledRecords:
+        return await self._consumer.pull_records(
+            self._wanted.queue,
+            at,
+            max_count=min(self._wanted.end - at, _PULL_COUNT),
+            expression=self._options.expression,
+            expression_type=self._options.expression_type,
+        )
 
 
 def _next(found: PulledRecords, at: int) -> int:
@@ -127,42 +178,44 @@ class _PendingBatch:
         self._options = options
         self._names = options.columns if not options.tags or "tags" in options.columns else (*options.columns, "tags")
         self._parts: list[Any] = []
-        self._starts: list[Any] = []
         self._bytes = 0
-        self._delta = 0
-        self.rows = 0
+        self.delta = 0  # of the collected records
+
+    @property
+    def filled(self) -> bool:
+        """Whether there are records."""
+        return bool(self._parts)
 
     @property
     def full(self) -> bool:
         """Whether the batch is large enough."""
-        return self.rows >= _BATCH_ROWS or self._bytes >= _BATCH_BYTES
+        return self._bytes >= _BATCH_BYTES
 
     def add(self, found: PulledRecords) -> None:
-        """Add the records that belong to the range."""
-        if not found.records:
-            return
-        self._delta = found.offset_delta
-        data, starts = unwrapped(found.records, record_positions(found.records))
-        offsets = gather(np.frombuffer(data, dtype=np.uint8), starts + _QUEUE_OFFSET_AT, 8).view(">i8")
-        offsets = offsets + found.offset_delta
-        starts = starts[(offsets >= self._selection.first) & (offsets < self._selection.end)]
-        self._parts.append(data)
-        self._starts.append(starts + self._bytes)
-        self._bytes += len(data)
-        self.rows += len(starts)
+        """Add the records of a pull."""
+        if found.records:
+            self.delta = found.offset_delta
+            self._parts.append(found.records)
+            self._bytes += len(found.records)
 
     def batch(self) -> pa.RecordBatch:
-        """Return the collected records as a batch and clear them."""
-        parts, starts = self._parts, self._starts
-        self._parts, self._starts, self._bytes, self.rows = [], [], 0, 0
+        """Return those of the collected records that belong to the range as a batch, and clear them.
+
+        Raises:
+            FormatError: as `record_positions`.
+        """
+        joined: Any = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts, self._bytes = [], 0
+        data, starts = unwrapped(joined, record_positions(joined))
+        offsets = gather(np.frombuffer(data, dtype=np.uint8), starts + _QUEUE_OFFSET_AT, 8).view(">i8") + self.delta
         made = record_batch(
-            b"".join(parts),
-            np.concatenate(starts),
+            data,
+            starts[(offsets >= self._selection.first) & (offsets < self._selection.end)],
             NO_LOG,
             self._selection.queue.broker_name,
             columns=self._names,
             stored_bodies=self._options.stored_bodies,
-            queue_offset_delta=self._delta,
+            queue_offset_delta=self.delta,
             body_problems=self._options.body_problems,
         )
         return _with_tags(made, self._options.tags).select(list(self._options.columns))
