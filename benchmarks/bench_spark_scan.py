@@ -5,8 +5,9 @@ compare.
 
 A store of `storage_mmap` is filled: random bodies, a unique key, one more key and a tag for each message; then Spark
 writes the same rows as Parquet. Rounds alternate between reading the log's files raw, the source gantrymq.store with
-all columns and with queueOffset, commitLogOffset, storeTimestamp and tags alone, Spark's Parquet with the same, the
-source's Arrow batches in one process without Spark, and the log record by record in Python (its first part only).
+all columns and with queueOffset, commitLogOffset, storeTimestamp and tags alone, Spark's Parquet with the same, one
+batch of the source again and again (Spark's own part), the source's Arrow batches in one process without Spark, and the
+log record by record in Python (its first part only).
 Spark's frames are written to the data source noop. One round before them, which starts Spark's workers, does not count.
 
 MB always refer to the log, also for Parquet, and rates are those of medians. CPU is that of all processes.
@@ -75,6 +76,8 @@ def main() -> None:
             "gantrymq.store, pruned": lambda: scans.consume(scans.store(store, PRUNED, **given)),
             "Parquet, all columns": lambda: scans.consume(scans.parquet(parquet)),
             "Parquet, pruned": lambda: scans.consume(scans.parquet(parquet, PRUNED)),
+            "premade batches, all columns": lambda: scans.consume(scans.premade(store, rows)),
+            "premade batches, pruned": lambda: scans.consume(scans.premade(store, rows, PRUNED)),
             "Arrow batches alone, all columns": lambda: arrow_rows(store),
             "Arrow batches alone, pruned": lambda: arrow_rows(store, PRUNED),
             "Python, a record at a time": lambda: python_rows(store, min(PYTHON_BYTES, log_bytes)),

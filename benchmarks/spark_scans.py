@@ -112,8 +112,8 @@ def arrow_rows(root: Path, columns: tuple[str, ...] | None = None) -> int:
 class Scans:
     """A Spark session, and data frames that it reads to the end."""
 
-    def __init__(self, folder: Path, cores: int, memory: str = "2g") -> None:
-        """Start Spark; *folder* takes the files that it writes."""
+    def __init__(self, folder: Path, cores: int, memory: str = "2g", jars: str = "") -> None:
+        """Start Spark; *folder* takes the files that it writes, *jars* are paths with commas between them."""
         from pyspark.sql import SparkSession
 
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -124,6 +124,7 @@ class Scans:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
+            **({"spark.jars": jars} if jars else {}),
         }
         self.spark: Any = SparkSession.builder.master(f"local[{cores}]").config(map=settings).getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
@@ -134,6 +135,14 @@ class Scans:
         if columns:
             options["columns"] = ",".join(columns)
         return self.spark.read.format("gantrymq.store").options(**options).load(str(root))
+
+    def premade(self, root: Path, rows: int, columns: tuple[str, ...] | None = None) -> Any:
+        """The frame of as many rows made of one batch of a store."""
+        from premade_batches import PremadeSource
+
+        self.spark.dataSource.register(PremadeSource)
+        options = {"rows": str(rows), **({"columns": ",".join(columns)} if columns else {})}
+        return self.spark.read.format("premade").options(**options).load(str(root))
 
     def parquet(self, path: Path, columns: tuple[str, ...] | None = None) -> Any:
         """The frame of the same rows in Parquet."""
@@ -146,17 +155,17 @@ class Scans:
         return 0
 
 
-def timed(work: Callable[[], int], rows: int, log_bytes: int) -> Took:
-    """Run *work*, which reads *rows* rows, or fewer if it reports so."""
-    before, began = _cpu_seconds(), time.perf_counter()
+def timed(work: Callable[[], int], rows: int, log_bytes: int, without: tuple[int, ...] = ()) -> Took:
+    """Run *work*, which reads *rows* rows, or fewer if it reports so; *without*: processes whose CPU does not count."""
+    before, began = _cpu_seconds(without), time.perf_counter()
     found = work()
-    wall, cpu = time.perf_counter() - began, _cpu_seconds() - before
+    wall, cpu = time.perf_counter() - began, _cpu_seconds(without) - before
     share = found / rows if found else 1
     return Took(wall, cpu, found or rows, round(log_bytes * share))
 
 
-def _cpu_seconds() -> float:
-    """CPU time of this process and all its descendants, Spark's workers included."""
+def _cpu_seconds(without: tuple[int, ...] = ()) -> float:
+    """CPU time of this process and all its descendants, Spark's workers included, except those of *without*."""
     parents, ticks = {}, {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -170,4 +179,4 @@ def _cpu_seconds() -> float:
         more = {one for one, parent in parents.items() if parent in own} - own
         grew = bool(more)
         own |= more
-    return sum(ticks[one] for one in own) / _TICKS
+    return sum(ticks[one] for one in own.difference(without)) / _TICKS

@@ -63,7 +63,7 @@ JAVA = (  # a JVM warms up for some 20 s, so that only their imports are tried
     "bench_send_java.py",
     "bench_transactions_java.py",
 )
-SPARK = ("bench_spark_growth.py", "bench_spark_scan.py", "bench_spark_sink.py")
+SPARK = ("bench_spark_growth.py", "bench_spark_live.py", "bench_spark_scan.py", "bench_spark_sink.py")
 """These run in the environment of this test: another copy of Spark would be 430 MB."""
 
 
