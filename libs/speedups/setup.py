@@ -9,10 +9,10 @@ from sysconfig import get_config_var
 from setuptools import Extension, setup
 
 SOURCES = (
-    *("module", "frames", "header", "sends", "commands", "fields", "messages", "records"),
+    *("module", "frames", "header", "sends", "commands", "fields", "messages", "records", "batches", "outgoing"),
     *("requests", "index", "answers", "entries", "received", "signatures", "columns", "crc"),
 )
-HEADERS = ("common", "header", "json", "record")
+HEADERS = ("common", "batch_body", "header", "json", "properties", "record")
 LIMITED = not get_config_var("Py_GIL_DISABLED")
 
 setup(

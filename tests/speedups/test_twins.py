@@ -18,12 +18,14 @@ import pytest
 from gantrymq import speedups
 from gantrymq.broker.wire import send_templates
 from gantrymq.client.calls import decoding
-from gantrymq.client.sending import send_requests
+from gantrymq.client.message import Message
+from gantrymq.client.sending import encoded_message, send_requests
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError, RequestRefused
+from gantrymq.formats import batch_body as batch_body_module
 from gantrymq.formats.record import encode_record
-from gantrymq.interfaces import DispatchEntry, QueueTargets, StoreContext, StoreMessage
-from gantrymq.model import properties
+from gantrymq.interfaces import DispatchEntry, MessageBatch, QueueTargets, StoreContext, StoreMessage
+from gantrymq.model import ids, properties
 from gantrymq.model.sys_flag import (
     BORN_HOST_V6,
     COMPRESSED,
@@ -603,6 +605,161 @@ def test_a_record_that_cannot_be_made_leaves_its_queues_as_they_were():
     assert (len(calls), queue.next_offset) == (3, 7)
 
 
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def batch_text(rng):
+    tags = rng.choice((b"", b"TAGS\x01A\x02", b"TAGS\x01A\x02TAGS\x01Bb\x02"))
+    text = tags + f"UNIQ_KEY\x01{rng.randrange(1 << 60):X}\x02".encode()
+    if rng.random() < 0.1:
+        text = rng.choice((b"", b"UNIQ_KEY\x01A", b"TAGS\x01\x02", b"TAGS\x01", b"a", b"DELAYS\x011\x02", b"\x02\x02"))
+    if rng.random() < 0.02:
+        odd = (b"a\x01\xc3\xa9\x02", b"a\x01\0\x02", b"DELAY\x011\x02", b"b\x011\x02DELAY\x01", b"a\x01" + b"x" * 990)
+        text = rng.choice(odd)
+    return text
+
+
+def batch_body(rng):
+    """The body of a batch, now and then damaged."""
+    entries = [
+        batch_body_module.BatchEntry(
+            rng.randrange(-3, 3), rng.randbytes(rng.choice((0, 1, 63, 100, 900))), batch_text(rng)
+        )
+        for _ in range(rng.randrange(1, 12))
+    ]
+    body = batch_body_module.encode_batch(entries)
+    if rng.random() < 0.2:
+        at = rng.randrange(len(body))
+        body = rng.choice(
+            (body[:at], body[:at] + rng.randbytes(1) + body[at + 1 :], body + rng.randbytes(rng.randrange(30)))
+        )
+    return rng.choice((bytes, memoryview))(body)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_entries_of_batches_are_plain_alike(seed):
+    rng = random.Random(seed)
+    counts = set()
+    for _ in range(300):
+        body, most, room = batch_body(rng), rng.choice((5, 100)), rng.choice((1000, 100, 20, 0, -5))
+        names = rng.choice(((), (b"DELAY", b"OTHER")))
+        found = batch_body_module.plain_entries(body, most, room, names)
+        assert found == batch_body_module._plain_entries(body, most, room, names)
+        counts.add(found)
+    assert len(counts) > 4
+
+
+def plain_batch(rng):
+    body = b""
+    while not (count := batch_body_module.plain_entries(body, 100, 1000, ())):
+        body = batch_body(rng)
+    made = MessageBatch(
+        *(count, f"T{rng.randrange(3)}", rng.randrange(3), body, rng.choice((b"", b"WAIT\x01true\x02"))),
+        *(rng.choice((None, None, 7)), rng.choice((0, COMPRESSED)), rng.randrange(1 << 41), STORE_HOST, STORE_HOST),
+        *(rng.randrange(3), True),
+    )
+    if rng.random() < 0.2:
+        odd = [("born_host", bytes(20)), ("sys_flag", TRANSACTION_PREPARED), ("queue_id", -1), ("topic", "tä")]
+        odd += [("tags_code", 1 << 63), ("added_properties", b"a\x01\xc3\xa9\x02"), ("born_timestamp", 1 << 70)]
+        setattr(made, *rng.choice(odd))
+    return made
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_records_of_batches_are_written_alike(seed, tmp_path, monkeypatch):
+    rng = random.Random(seed)
+    batches = [plain_batch(rng) if rng.random() < 0.7 else [message(rng)] for _ in range(80)]
+    written = []
+    encode_batch = appender.encode_batch
+    monkeypatch.setattr(appender, "encode_batch", lambda *args: written.append(encode_batch(*args)) or written[-1])
+    found = stored(tmp_path / "compiled", batches)
+    assert len([each for each in written if each]) > 10
+    monkeypatch.setattr(appender, "encode_batch", None)
+    monkeypatch.setattr(appender, "encode_records", None)
+    for own, other in zip(found, stored(tmp_path / "python", batches), strict=True):
+        assert own == other
+    listed = [list(each) for each in batches]
+    for own, other in zip(found, stored(tmp_path / "listed", listed), strict=True):
+        assert own == other
+    assert len(found[3]) > 1
+
+
+def test_a_batch_that_does_not_fit_changes_nothing():
+    batch = MessageBatch(
+        *(1, "T", 0, batch_body_module.encode_batch([batch_body_module.BatchEntry(0, b"body", b"")]), b"", None, 0, 5),
+        *(STORE_HOST, STORE_HOST, 0, True),
+    )
+    queue, size = ConsumeQueue(None, "T", 0), 90 + len(b"body") + len(b"\x01T")
+    for known, limit in (({("T", 0): queue}, size - 1), ({("T", 0): queue}, -1), ({}, size), ({("T", 0): None}, size)):
+        lists = [], [], [], []
+        assert appender.encode_batch(batch, known, 0, limit, 5, 100, *lists) == b""
+        assert (lists, queue.next_offset) == (([], [], [], []), 0)
+    assert appender.encode_batch([], {}, 0, size, 5, 100, [], [], [], []) == b""
+    assert appender.encode_batch(batch, {("T", 0): queue}, 0, size, 5, 3, [], [], [], []) == b""
+    assert len(appender.encode_batch(batch, {("T", 0): queue}, 0, size, 5, 4, [], [], [], [])) == size
+    assert queue.next_offset == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_offset_ids_are_joined_alike(seed):
+    rng = random.Random(seed)
+    results = [(None, 0, rng.choice((0, rng.randrange(1 << 40), (1 << 63) - 1))) for _ in range(rng.randrange(5))]
+    assert ids.join_offset_ids("7F", results) == ids._join_offset_ids("7F", results)
+
+
+@pytest.mark.parametrize("results", [[()], [(0, 0, "1")], [(0, 0, -1)], [[0, 0, 1]]])
+def test_offset_ids_need_results(results):
+    with pytest.raises(ValueError, match="no log offset"):
+        ids.join_offset_ids("7F", results)
+
+
+def sent_message(rng):
+    made = Message(rng.choice(("T", "".join(("T",)))), b"x" * rng.choice((1, 100)), wait_stored=True)
+    made.tags, made.keys = rng.choice((None, "", "A", "тег")), rng.choice((None, "", "k1 k2", "ключ"))
+    made.flag = rng.randrange(-5, 5)
+    if rng.random() < 0.04:
+        odd = [
+            ("topic", "U"),
+            ("topic", 5),
+            ("body", bytearray(b"a")),
+            ("body", b""),
+            ("tags", "a\x01"),
+            ("keys", ("a",)),
+        ]
+        odd += [("keys", "\x02"), ("tags", "\ud800"), ("keys", "k" * 33_000), ("wait_stored", False), ("flag", True)]
+        odd += [
+            ("delay_level", 1),
+            ("delay_ms", 0),
+            ("deliver_at_ms", 0),
+            ("properties", {"a": "b"}),
+            ("flag", 1 << 31),
+        ]
+        odd += [
+            ("system_properties", {"a": "b"}),
+            ("properties", MappingProxyType({})),
+            ("wait_stored", 1),
+            ("tags", 0),
+        ]
+        setattr(made, *rng.choice(odd))
+    return made
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_messages_of_batches_are_encoded_alike(seed):
+    rng = random.Random(seed)
+    made = 0
+    for _ in range(200):
+        messages = rng.choice((list, tuple))(sent_message(rng) for _ in range(rng.randrange(12)))
+        where = "7F" * rng.choice((0, 12)), rng.randrange(1 << 32), rng.randrange(1 << 16), rng.choice((90, 1 << 20))
+        found = encoded_message.encode_plain(messages, *where)
+        assert found == encoded_message._encode_plain(messages, *where)
+        made += found is not None
+    assert made > 50
+    for other in ("no", iter(()), [None], [Message("T", b"a"), None]):
+        assert encoded_message.encode_plain(other, "", 0, 0, 100) is None
+    assert encoded_message.encode_plain([Message("T", b"a")] * 65536, "", 0, 0, 1 << 30) is None
+
+
 class SimpleQueue:
     __slots__ = ("magic", "named", "next_offset")
 
@@ -909,6 +1066,8 @@ def test_nothing_is_kept():
     queue = ConsumeQueue(None, "T", 0)
     pieces = [log_piece(rng, 0) for _ in range(5)]
     pulled = b"".join(stored_record(rng) for _ in range(50))
+    two = batch_body_module.encode_batch([batch_body_module.BatchEntry(0, b"body", b"TAGS\x01A\x02")] * 2)
+    batch = MessageBatch(2, "T", 0, two, b"", None, 0, 5, STORE_HOST, STORE_HOST, 0, True)
 
     def work():
         for each in decoding.decode_messages(pulled, "b", {"A"}):
@@ -939,6 +1098,12 @@ def test_nothing_is_kept():
             each.queue_id = 0
         results = []
         encode_all(messages, {("T", 0): queue}, results)
+        lists = [], [], [], []
+        assert appender.encode_batch(batch, {("T", 0): queue}, 0, 1 << 20, 5, 100, *lists)
+        assert batch_body_module.plain_entries(batch.body, 5, 100, (b"a",)) == 2
+        assert ids.join_offset_ids("A", lists[3])
+        assert encoded_message.encode_plain([Message("T", b"a", tags="A")] * 3, "A", 1, 2, 1000)
+        assert encoded_message.encode_plain([Message("T", b"a", tags="A")] * 3, "A", 1, 2, 9) is None
         answers.frames(sends[: len(results)], results)
         index_hash.hash_entries(entries)
         check.sound_records(stored, 0, ENTRY.pack(0, len(stored), 0) * 2, 0, 0, b"T")

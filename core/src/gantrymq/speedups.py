@@ -15,7 +15,7 @@ from gantrymq.errors import install_command
 
 __all__ = ["INTERFACE", "compiled", "description", "switch_warning"]
 
-INTERFACE: Final = 10  # incremented when arguments, results or accessed attributes of a twin change
+INTERFACE: Final = 11  # incremented when arguments, results or accessed attributes of a twin change
 SWITCH: Final = "GANTRYMQ_SPEEDUPS"
 _PACKAGE = "gantrymq_speedups"
 _DISTRIBUTION: Final = "gantrymq-speedups"

@@ -1,8 +1,9 @@
 /* gantrymq_store_files: plain_entries.plain_entries, check.sound_records */
 #include "common.h"
+#include "properties.h"
 #include "record.h"
 
-enum { LEAST_RECORD_BYTES = HEAD_BYTES + 1 + LENGTH_BYTES, CRC_TAIL_BYTES = 20, PAIR_END = 2 };
+enum { LEAST_RECORD_BYTES = HEAD_BYTES + 1 + LENGTH_BYTES, CRC_TAIL_BYTES = 20 };
 enum { DELAYED, TAGS, CRC_TAIL_START, TEXTS };
 
 typedef struct {
@@ -73,34 +74,6 @@ static inline int
 is_text(PyObject *text, const unsigned char *at, Py_ssize_t size)
 {
     return size_of(text) == size && memcmp(PyBytes_AsString(text), at, (size_t)size) == 0;
-}
-
-static inline int
-begins_with(PyObject *text, const unsigned char *at, Py_ssize_t size)
-{
-    return size_of(text) <= size &&
-           memcmp(PyBytes_AsString(text), at, (size_t)size_of(text)) == 0;
-}
-
-/* Hash the value of the last tag, 0 without one. Return 0 if it is empty, as an earlier one then counts. */
-static int
-hash_tag(PyObject *mark, const unsigned char *at, Py_ssize_t size, int32_t *code)
-{
-    uint32_t hash = 0;
-    int good = 1;
-    while (size > 0) {
-        const unsigned char *end = memchr(at, PAIR_END, (size_t)size);
-        Py_ssize_t piece = end == NULL ? size : end - at;
-        if (begins_with(mark, at, piece)) {
-            hash = hash_on(0, at + size_of(mark), piece - size_of(mark));
-            good = piece > size_of(mark);
-        }
-        piece += end != NULL;
-        at += piece;
-        size -= piece;
-    }
-    *code = (int32_t)hash;
-    return good;
 }
 
 /* Find the parts of a record of at most *left* bytes, without its tag; 0 if Python must process it. */

@@ -105,7 +105,7 @@ execute(PyObject *module)
     PyType_Spec *specs[] = {
         &frame_cutter_spec,   &command_reader_spec,   &message_maker_spec,
         &record_encoder_spec, &answer_writer_spec, &entry_reader_spec,
-        &message_reader_spec,
+        &message_reader_spec,  &batch_encoder_spec,  &message_encoder_spec,
     };
     make_crc_tables();
     for (size_t index = 0; index < sizeof specs / sizeof *specs; index++) {
@@ -113,12 +113,13 @@ execute(PyObject *module)
             return -1;
         }
     }
-    if (PyModule_AddIntConstant(module, "INTERFACE", 10) < 0) { /* must equal that of gantrymq.speedups */
+    if (PyModule_AddIntConstant(module, "INTERFACE", 11) < 0) { /* must equal that of gantrymq.speedups */
         return -1;
     }
     if (PyModule_AddFunctions(module, index_methods) < 0 || PyModule_AddFunctions(module, fields_methods) < 0 ||
         PyModule_AddFunctions(module, requests_methods) < 0 || PyModule_AddFunctions(module, entries_methods) < 0 ||
-        PyModule_AddFunctions(module, signatures_methods) < 0 || PyModule_AddFunctions(module, columns_methods) < 0) {
+        PyModule_AddFunctions(module, signatures_methods) < 0 || PyModule_AddFunctions(module, columns_methods) < 0 ||
+        PyModule_AddFunctions(module, batches_methods) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, received_methods);

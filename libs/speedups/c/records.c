@@ -182,22 +182,24 @@ write_record(const RecordEncoder *self, unsigned char *to, const Plain *plain, u
 {
     const Py_ssize_t *at = self->message_at;
     PyObject *body = plain->body, *properties = plain->properties, *named = plain->named;
-    write_u32(to + SIZE_AT, (uint32_t)plain->size);
-    write_u32(to + MAGIC_AT, (uint32_t)plain->magic);
-    write_u32(to + CRC_AT, crc & 0x7FFFFFFF);
-    write_u32(to + QUEUE_ID_AT, (uint32_t)plain->queue_id);
-    write_u32(to + FLAG_AT, (uint32_t)plain->flag);
-    write_u64(to + QUEUE_OFFSET_AT, (uint64_t)queue_offset);
-    write_u64(to + LOG_OFFSET_AT, (uint64_t)log_offset);
-    write_u32(to + SYS_FLAG_AT, (uint32_t)plain->sys_flag);
-    write_u64(to + BORN_AT, (uint64_t)plain->born);
-    write_bytes(to + BORN_HOST_AT, PyBytes_AsString(get_slot(plain->message, at[BORN_HOST])), HOST_BYTES);
-    write_u64(to + STORED_AT, (uint64_t)now);
-    write_bytes(to + STORE_HOST_AT, PyBytes_AsString(get_slot(plain->message, at[STORE_HOST])), HOST_BYTES);
-    write_u32(to + RECONSUMED_AT, (uint32_t)plain->reconsumed);
-    write_u64(to + PREPARED_AT, (uint64_t)plain->prepared);
-    write_u32(to + BODY_LENGTH_AT, (uint32_t)size_of(body));
-    to = write_bytes(to + HEAD_BYTES, PyBytes_AsString(body), size_of(body));
+    RecordHead head = {
+        .size = plain->size,
+        .body_size = size_of(body),
+        .magic = (uint32_t)plain->magic,
+        .crc = crc,
+        .queue_id = plain->queue_id,
+        .flag = plain->flag,
+        .queue_offset = queue_offset,
+        .log_offset = log_offset,
+        .sys_flag = plain->sys_flag,
+        .born = plain->born,
+        .stored = now,
+        .reconsumed = plain->reconsumed,
+        .prepared = plain->prepared,
+        .born_host = PyBytes_AsString(get_slot(plain->message, at[BORN_HOST])),
+        .store_host = PyBytes_AsString(get_slot(plain->message, at[STORE_HOST])),
+    };
+    to = write_bytes(write_head(to, &head), PyBytes_AsString(body), size_of(body));
     to = write_bytes(to, PyBytes_AsString(named), size_of(named));
     to = write_u16(to, (uint32_t)size_of(properties));
     return write_bytes(to, PyBytes_AsString(properties), size_of(properties));
@@ -208,10 +210,7 @@ new_packed(const Plain *plain, long long log_offset)
 {
     PyObject *packed = PyBytes_FromStringAndSize(NULL, ENTRY_BYTES);
     if (packed != NULL) {
-        unsigned char *to = (unsigned char *)PyBytes_AsString(packed);
-        to = write_u64(to, (uint64_t)log_offset);
-        to = write_u32(to, (uint32_t)plain->size);
-        write_u64(to, (uint64_t)plain->tags);
+        write_entry((unsigned char *)PyBytes_AsString(packed), log_offset, plain->size, plain->tags);
     }
     return packed;
 }

@@ -13,13 +13,14 @@ from gantrymq.broker.sending.batches import Batches
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.config import Settings
+from gantrymq.config import Setting, Settings
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
-from gantrymq.interfaces import StoreMessage
+from gantrymq.interfaces import MessageBatch, StoreMessage
 from gantrymq.model import sys_flag
 from gantrymq.model.topic import TopicConfig
 
+ORDINARY = TopicConfig("T")
 BATCHES = TopicConfig("B", attributes={"queue.type": "BatchCQ"})
 ENTRIES = [BatchEntry(3, b"one", b"KEYS\x01a\x02"), BatchEntry(0, b"two", b"")]
 
@@ -104,3 +105,64 @@ def test_properties_that_grew_too_long_are_refused():
 
     with pytest.raises(MessageIllegal, match="message 1 of 2, .*: the properties have 32770 bytes"):
         inner_batch(grows)
+
+
+class OnDelay(Upper):
+    properties = frozenset({"DELAY"})
+
+
+def stored_batch(entries, *interceptors, topic=ORDINARY, envelope=None, settings=None):
+    """The messages of a batch for an ordinary queue."""
+    request = SimpleNamespace(
+        body=encode_batch(entries), flag=0, born_timestamp=5, born_host=bytes(8), reconsume_times=2
+    )
+    settings = settings or Settings(SCHEMA)
+    batches = Batches(settings, TargetSelector(settings), InterceptorChain(interceptors, Stats()), bytes(8))
+    return batches.messages(request, topic, 3, 1, {"WAIT": "true"} if envelope is None else envelope)
+
+
+def fields(messages):
+    names = StoreMessage.__slots__
+    return [[bytes(each.body), *(getattr(each, name) for name in names if name != "body")] for each in messages]
+
+
+PLAIN = [BatchEntry(1, b"a", b"TAGS\x01A\x02"), BatchEntry(0, b"b", b"UNIQ_KEY\x01U"), BatchEntry(0, b"", b"")]
+
+
+@pytest.mark.parametrize("envelope", [{}, {"WAIT": "false", "MSG_REGION": "r"}, {"TAGS": "Red", "CLUSTER": "c"}])
+def test_plain_messages_that_no_plugin_sees_are_left_encoded(envelope):
+    left = stored_batch(PLAIN, OnDelay(), envelope=dict(envelope))
+    decoded = stored_batch(PLAIN, Same(), envelope=dict(envelope))
+    assert (type(left), type(decoded)) == (MessageBatch, list)
+    assert fields(left) == fields(decoded)
+    assert left.wait_stored is decoded[-1].wait_stored
+    assert (len(left), left[1:][0].same_file_as_previous, left[0].same_file_as_previous) == (3, True, False)
+
+
+class Same(Upper):
+    def __call__(self, message):
+        return message
+
+
+@pytest.mark.parametrize(
+    ("entries", "more"),
+    [
+        (PLAIN, {"topic": BATCHES}),
+        ([BatchEntry(0, b"a", b"DELAY\x010\x02")], {}),
+        (PLAIN, {"envelope": {"DELAY": "0"}}),
+        ([BatchEntry(0, b"a", b"a\x01\xc3\xa4\x02")], {}),
+        ([BatchEntry(0, b"a", b"TAGS\x01\x02")], {}),
+        (PLAIN, {"envelope": {"a": "\u00e4"}}),
+    ],
+)
+def test_other_messages_are_decoded(entries, more):
+    assert type(stored_batch(entries, OnDelay(), **more)) is list
+
+
+def test_messages_for_light_queues_are_not_left_encoded():
+    own = [Setting(name, "flag", True, "declared by a store") for name in ("enableLmq", "enableMultiDispatch")]
+    settings = Settings([*SCHEMA, *own])
+    entries = [BatchEntry(0, b"a", b"INNER_MULTI_DISPATCH\x01%LMQ%l\x02")]
+    with pytest.raises(MessageIllegal, match="light queues"):
+        stored_batch(entries, settings=settings)
+    assert type(stored_batch(entries)) is MessageBatch

@@ -15,7 +15,8 @@ from gantrymq.errors import (
     SlaveNotAvailable,
     StoreError,
 )
-from gantrymq.interfaces import PutStatus, StoreMessage
+from gantrymq.formats.batch_body import BatchEntry, encode_batch
+from gantrymq.interfaces import MessageBatch, PutStatus, StoreMessage
 from gantrymq_testing.simulated import simulate
 
 
@@ -118,6 +119,37 @@ def test_all_sends_of_one_turn_are_one_append_one_gate_and_one_publication(bench
         ]
 
     bench(main)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_batch_is_appended_by_itself_and_its_failure_fails_no_other_send(bench, gated):
+    body = encode_batch([BatchEntry(0, b"1", b""), BatchEntry(0, b"2", b"")])
+
+    def batch():
+        return MessageBatch(2, "T", 0, body, b"", None, 0, 0, bytes(8), bytes(8), 0, True)
+
+    async def main(b):
+        appended, put = [], b.store.put
+
+        def put_or_fail(messages):
+            appended.append((type(messages), len(messages)))
+            if len(appended) == 3:
+                raise OSError("no")
+            return put(messages)
+
+        b.store.put = put_or_fail
+        results = {}
+        for name, messages in zip("abcde", ([message()], [message()], batch(), batch(), [message()]), strict=True):
+            b.pipeline.submit(messages, lambda found, error, name=name: results.update({name: (len(found), error)}))
+        await b.turns()
+        if gated:
+            b.gate.open()
+            await b.turns()
+        assert appended == [(list, 2), (MessageBatch, 2), (MessageBatch, 2), (list, 1)]
+        assert {name: count for name, (count, _) in results.items()} == {"a": 1, "b": 1, "c": 2, "d": 0, "e": 1}
+        assert [name for name, (_, error) in results.items() if error is not None] == ["d"]
+
+    bench(main, gated=gated)
 
 
 def test_what_comes_while_a_gate_is_shut_shares_the_next_one(bench):

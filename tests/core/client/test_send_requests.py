@@ -35,7 +35,7 @@ def test_request_is_the_one_that_java_sends(golden):
     assert with_read_properties(ours.ext) == with_read_properties(recorded.ext)
 
 
-def test_batch_request_is_the_one_that_java_sends(golden):
+def test_batch_request_is_the_one_that_java_sends(golden, monkeypatch):
     recorded = golden("batch")
     entries = decode_batch(recorded.payload)
     found = [properties.decode(entry.properties) for entry in entries]
@@ -43,7 +43,9 @@ def test_batch_request_is_the_one_that_java_sends(golden):
         Message("GoldenBatch", bytes(entry.body), flag=entry.flag, properties=one)
         for entry, one in zip(entries, found, strict=True)
     ]
-    encoded = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), LONG, inner=True)
+    ids = UniqueIds(bytes(4), 1, 1, ManualClock())
+    monkeypatch.setattr(ids, "next", given("7F00000147A14E0E2F2A6890E0250007"))
+    encoded = prepare_batch(messages, ids, LONG, inner=True)
     producer = ProducerFields("PG_batch", default_topic_queues=2)
     ours = send_request(encoded, MessageQueue("GoldenBatch", "broker-a", 1), producer, 1795245525029)
     assert ours.code == recorded.code
@@ -110,7 +112,7 @@ def test_a_request_from_a_template_has_the_bytes_of_its_fields(serialize, broker
 
 
 def test_a_batch_from_a_template_has_the_bytes_of_its_fields():
-    encoded = prepare_batch([Message("T", b"a"), Message("T", b"b")], given("A", "B"), LONG)
+    encoded = prepare_batch([Message("T", b"a"), Message("T", b"b")], UniqueIds(bytes(4), 1, 1, ManualClock()), LONG)
     request, read = (send_request(encoded, MessageQueue("T", "a", 0), ProducerFields("P"), 5) for _ in range(2))
     assert request.code == 320
     assert encode(request) == encode(plain(read))

@@ -13,11 +13,16 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from gantrymq import speedups
 from gantrymq.errors import FormatError
+from gantrymq.model.properties import TAGS
 
 _HEAD = struct.Struct(">iiiii")
 _LENGTH = struct.Struct(">h")
+_TAG_MARK = f"{TAGS}\x01".encode()
 MIN_ENTRY_BYTES = 22  # size, magic, CRC, flag, body length: i32 each; length of properties: i16
+
+Buffer = bytes | bytearray | memoryview
 
 
 class BatchEntry(NamedTuple):
@@ -28,7 +33,7 @@ class BatchEntry(NamedTuple):
     properties: bytes  # property text, possibly without the final separator
 
 
-def decode_batch(body: bytes | bytearray | memoryview, most: int | None = None) -> list[BatchEntry]:
+def decode_batch(body: Buffer, most: int | None = None) -> list[BatchEntry]:
     """Decode the entries of a batch in order, at most *most* of them.
 
     Raises:
@@ -76,3 +81,39 @@ def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
         parts.append(_LENGTH.pack(len(properties)))
         parts.append(properties)
     return b"".join(parts)
+
+
+def _plain_entries(body: Buffer, most: int, room: int, names: tuple[bytes, ...], tag_mark: bytes = _TAG_MARK) -> int:
+    """Return the number of entries of a batch if all of them are plain, else 0.
+
+    An entry is plain if its lengths are consistent, and its properties are ASCII without zeros, have at most *room*
+    bytes with the final separator, no empty tag, and none of *names*.
+
+    Args:
+        body: body of the batch.
+        most: entries that are allowed.
+        room: bytes.
+        names: of properties.
+        tag_mark: name of the tag with its separator.
+    """
+    try:
+        entries = decode_batch(body, most)
+    except FormatError:
+        return 0
+    marks = tuple(name + b"\x01" for name in names)
+    for _, _, text in entries:
+        if len(text) + bool(text) > room or not text.isascii() or 0 in text:
+            return 0
+        pieces = text.split(b"\x02")
+        tags = [piece for piece in pieces if piece.startswith(tag_mark)]
+        if (tags and tags[-1] == tag_mark) or any(piece.startswith(marks) for piece in pieces):
+            return 0
+    return len(entries)
+
+
+def plain_entries(body: Buffer, most: int, room: int, names: tuple[bytes, ...]) -> int:
+    """See `_plain_entries`."""
+    return _count(body, most, room, names, _TAG_MARK)
+
+
+_count = _plain_entries if speedups.compiled is None else speedups.compiled.plain_entries

@@ -42,6 +42,7 @@ from gantrymq.interfaces.lite import (
 )
 from gantrymq.interfaces.local_client import LocalClient
 from gantrymq.interfaces.log import LogRange, RawLog, RawLogReader, RawLogWriter, Segment
+from gantrymq.interfaces.message_batch import MessageBatch
 from gantrymq.interfaces.messages import ClientOperations, MessageEvents, Messages, QueueStatistics, StoredMessages
 from gantrymq.interfaces.metrics import (
     BrokerMetrics,
@@ -186,6 +187,7 @@ __all__ = [
     "LiteSubscription",
     "LocalClient",
     "LogRange",
+    "MessageBatch",
     "MessageEvents",
     "MessageFilter",
     "MessageOutlet",

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from gantrymq import speedups
 from gantrymq.model.hosts import unpack_host
 from gantrymq.world import Clock
 
 _HEX = re.compile("[0-9A-Fa-f]*")
 _OFFSET = struct.Struct(">q")
-_TAIL = struct.Struct(">IH")
 
 
 def offset_id(packed_host: bytes, log_offset: int) -> str:
@@ -35,6 +37,18 @@ class OffsetIds:
     def of(self, log_offset: int) -> str:
         """Return the id of the message at *log_offset* (0 or more)."""
         return f"{self._head}{log_offset:016X}"
+
+    def joined(self, results: Sequence[tuple[Any, ...]]) -> str:
+        """Return the ids of stored messages, separated by commas; the third item of a result is the log offset."""
+        return join_offset_ids(self._head, results)
+
+
+def _join_offset_ids(head: str, results: Sequence[tuple[Any, ...]]) -> str:
+    """Return ids that begin with *head*, separated by commas."""
+    return ",".join([f"{head}{result[2]:016X}" for result in results])
+
+
+join_offset_ids = _join_offset_ids if speedups.compiled is None else speedups.compiled.join_offset_ids
 
 
 def parse_offset_id(text: str) -> tuple[str, int, int]:
@@ -75,11 +89,21 @@ class UniqueIds:
 
     def next(self) -> str:
         """Return the next id. The counter wraps after 65,536."""
+        return unique_id(*self.take(1))
+
+    def take(self, count: int) -> tuple[str, int, int]:
+        """Return the arguments of `unique_id` for the first of *count* ids; the counter of each is one more."""
         now = self._clock.now_ms()
         if not self._month_start <= now < self._month_end:
             self._month_start, self._month_end = month_around(now, self._clock.utc_offset_ms(now))
-        self._counter = (self._counter + 1) & 0xFFFF
-        return self._head + _TAIL.pack((now - self._month_start) & 0xFFFFFFFF, self._counter).hex().upper()
+        first = (self._counter + 1) & 0xFFFF
+        self._counter = (self._counter + count) & 0xFFFF
+        return self._head, (now - self._month_start) & 0xFFFFFFFF, first
+
+
+def unique_id(head: str, elapsed_ms: int, counter: int) -> str:
+    """Return the id with these parts: the same text for the whole process, ms since the month began, a counter."""
+    return f"{head}{elapsed_ms:08X}{counter & 0xFFFF:04X}"
 
 
 def month_around(now_ms: int, utc_offset_ms: int) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from gantrymq.broker.counting.put_times import PutTimes
 from gantrymq.broker.counting.sliding_sums import BYTES, MESSAGES, MINUTE, SlidingSums
@@ -24,6 +25,9 @@ from gantrymq.world import Clock
 
 SAMPLE_S = 1.0  # StoreStatsService samples once a second
 DAY_MS = 24 * 3600 * 1000
+_topic_of, _size_of, _sys_flag_of = (
+    itemgetter(DispatchEntry._fields.index(name)) for name in ("topic", "size", "sys_flag")
+)
 WINDOWS_S = (10, 60, 600)  # samples behind the three rates in StoreStatsService's figures
 
 
@@ -116,6 +120,11 @@ class Stats:
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
         """Count new messages."""
+        if len(set(map(_topic_of, entries))) == 1 and not any(
+            map(INNER_BATCH.__and__, set(map(_sys_flag_of, entries)))
+        ):
+            self._put(entries[0].topic, len(entries), sum(map(_size_of, entries)))
+            return
         topic, count, size = "", 0, 0  # consecutive entries mostly have the same topic
         for entry in entries:
             if entry.topic != topic:

@@ -4,7 +4,8 @@
     batch queues        one record for all entries (an inner batch) if the batch has a UNIQ_KEY
 
 Interceptors are applied to each entry, unless they opt out. Changed entries of an inner batch are encoded again into
-the body of the batch.
+the body of the batch. If no plugin has to see an entry, and all entries are plain, they are not decoded here: the store
+gets the body of the batch (`MessageBatch`).
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatchMessage).
 """
@@ -18,9 +19,9 @@ from gantrymq.broker.sending.queue_targets import TargetSelector, requested_dela
 from gantrymq.broker.sending.stored_properties import properties_too_long
 from gantrymq.config import Settings
 from gantrymq.errors import BodyEmpty, BodyTooLarge, FormatError, MessageIllegal, PropertiesTooLarge
-from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
+from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch, plain_entries
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import QueueTargets, SendRequest, StoreMessage
+from gantrymq.interfaces import MessageBatch, QueueTargets, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.java import ordered_text
@@ -37,16 +38,21 @@ class Batches:
         self._target_selector = target_selector
         self._interceptors = interceptors.for_batch_entries()
         self._store_host = store_host
+        self._unplain_names = self._interceptors.names | target_selector.names  # entries with them are decoded
+        self._unplain = tuple(map(str.encode, sorted(self._unplain_names)))
 
     def messages(
         self, request: SendRequest, topic: TopicConfig, queue_id: int, flags: int, envelope: dict[str, str]
-    ) -> list[StoreMessage]:
+    ) -> Sequence[StoreMessage]:
         """Return the messages to store for *request*, a batch with the properties *envelope*.
 
         Raises:
             RequestError: the batch cannot be stored, or an interceptor refuses an entry; nothing is stored.
         """
-        entries = self._entries(request, topic, envelope)
+        self._check(request, topic, envelope)
+        if plain := self._plain(request, topic, queue_id, flags, envelope):
+            return plain
+        entries = self._entries(request, topic)
         inner = topic.has_batch_queues and props.UNIQ_KEY in envelope
         if inner:
             envelope[props.INNER_NUM] = str(len(entries))
@@ -100,7 +106,37 @@ class Batches:
         _refuse_too_long(found)
         return found
 
-    def _entries(self, request: SendRequest, topic: TopicConfig, envelope: dict[str, str]) -> list[BatchEntry]:
+    def _plain(
+        self, request: SendRequest, topic: TopicConfig, queue_id: int, flags: int, envelope: dict[str, str]
+    ) -> MessageBatch | None:
+        """Return the batch with its entries not decoded, or None if they have to be."""
+        if topic.has_batch_queues or self._interceptors.of_all or not self._unplain_names.isdisjoint(envelope):
+            return None
+        assert request.body is not None
+        added = ordered_text(envelope)
+        room = props.MAX_SENT_BYTES - len(added)
+        if not added.isascii() or 0 in added or room < 0:
+            return None
+        count = plain_entries(request.body, self._settings.number("maxBatchMessages"), room, self._unplain)
+        if not count:
+            return None
+        own_tag = envelope.get(props.TAGS)
+        return MessageBatch(
+            count,
+            topic.name,
+            queue_id,
+            request.body,
+            added,
+            tags_code(own_tag) if own_tag else None,
+            flags,
+            request.born_timestamp,
+            request.born_host,
+            self._store_host,
+            request.reconsume_times,
+            envelope.get(props.WAIT) != "false",
+        )
+
+    def _check(self, request: SendRequest, topic: TopicConfig, envelope: dict[str, str]) -> None:
         if len(topic.name) > names.MAX_TOPIC_CHARS:
             raise MessageIllegal(f"a batch cannot go to topic {topic.name[:40]}..., whose name is longer than 127")
         if envelope.get(props.TRAN_MSG) == "true":
@@ -114,6 +150,9 @@ class Batches:
                 f"the batch of {len(request.body)} bytes is over the limit of {limit} (maxMessageSize); send fewer "
                 "messages in one batch"
             )
+
+    def _entries(self, request: SendRequest, topic: TopicConfig) -> list[BatchEntry]:
+        assert request.body is not None
         try:
             entries = decode_batch(request.body, self._settings.number("maxBatchMessages"))
         except FormatError as error:

@@ -20,15 +20,17 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
 
 from gantrymq.errors import FlushDiskTimeout, GantryError, ServiceNotAvailable, StoreError, Unconfirmed
-from gantrymq.interfaces import DispatchEntry, Gate, MessageStore, PutResult, PutStatus, StoreMessage
+from gantrymq.interfaces import DispatchEntry, Gate, MessageBatch, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq.model.last_peer import LastPeer
 from gantrymq.world import Clock, Timer
 
 Done = Callable[[Sequence[PutResult], GantryError | None], None]
 Published = Callable[[Sequence[DispatchEntry]], None]
 Acknowledged = Callable[[int, float], None]
+_Submission = tuple[Sequence[StoreMessage], Done]
 
 log = logging.getLogger(__name__)
 
@@ -240,24 +242,15 @@ class Pipeline:
         incoming, self._incoming = self._incoming, []
         if not incoming:
             return
-        if len(incoming) == 1:
-            batch = incoming[0][0]
-        else:
-            batch = [message for messages, _ in incoming for message in messages]
         began = self._clock.monotonic() if self._timers else 0.0
-        try:
-            results = self._store.put(batch)
-        except Exception as error:
-            log.exception("the store failed to append %d messages", len(batch))
-            problem = error if isinstance(error, GantryError) else StoreError(f"the store failed to append: {error}")
-            for _, done in incoming:
-                _answer(done, (), problem)
+        incoming, results = self._put(incoming)
+        if not incoming:
             return
         for result in reversed(results):
             if result.status is PutStatus.OK:
                 self._appended = result.log_offset + result.size
                 if self._timers:
-                    self._timed.append((self._appended, len(batch), began))
+                    self._timed.append((self._appended, len(results), began))
                 for listener in self._append_listeners:
                     listener(self._appended)
                 break
@@ -272,6 +265,36 @@ class Pipeline:
                 start = stop
             self._have_answered()
             self._measure(self._appended)
+
+    def _put(self, incoming: list[_Submission]) -> tuple[list[_Submission], list[PutResult]]:
+        """Append messages with one call of the store, and each `MessageBatch` with its own.
+
+        Returns:
+            The submissions that the store took, and the result of each of their messages. The others are answered.
+        """
+        parts = [incoming]
+        if len(incoming) > 1 and MessageBatch in {type(messages) for messages, _ in incoming}:
+            parts = []
+            for is_batch, group in groupby(incoming, _is_batch):
+                part = list(group)
+                parts += [[each] for each in part] if is_batch else [part]
+        taken: list[_Submission] = []
+        results: list[PutResult] = []
+        for part in parts:
+            batch = part[0][0] if len(part) == 1 else [message for messages, _ in part for message in messages]
+            try:
+                stored = self._store.put(batch)
+            except Exception as error:
+                log.exception("the store failed to append %d messages", len(batch))
+                problem = (
+                    error if isinstance(error, GantryError) else StoreError(f"the store failed to append: {error}")
+                )
+                for _, done in part:
+                    _answer(done, (), problem)
+            else:
+                taken += part
+                results += stored
+        return taken, results
 
     def _published_problem(self) -> GantryError | None:
         """Publish the appended messages. Return the error if that fails, for example on a full disk."""
@@ -295,7 +318,7 @@ class Pipeline:
             own = results[start:stop]
             start = stop
             last = next((result for result in reversed(own) if result.status is PutStatus.OK), None)
-            if last is not None and messages[-1].wait_stored:
+            if last is not None and _waits_stored(messages):
                 self._waiters.append(_Waiter(last.log_offset + last.size, done, own, now))
             else:
                 _answer(done, own, None)
@@ -467,6 +490,14 @@ class _TaskAsk:
         """End the wait."""
         if self._task is not None:
             self._task.cancel()
+
+
+def _is_batch(submission: _Submission) -> bool:
+    return type(submission[0]) is MessageBatch
+
+
+def _waits_stored(messages: Sequence[StoreMessage]) -> bool:
+    return messages.wait_stored if type(messages) is MessageBatch else messages[-1].wait_stored
 
 
 def _ask_of(gate: Gate) -> Callable[[int, Callable[[Exception | None], object]], object]:

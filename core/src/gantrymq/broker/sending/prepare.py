@@ -36,7 +36,7 @@ from gantrymq.errors import (
     PropertiesTooLarge,
     RequestRefused,
 )
-from gantrymq.interfaces import MovedMessage, SendRequest, StoreMessage
+from gantrymq.interfaces import MessageBatch, MovedMessage, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.access import Resource
@@ -174,7 +174,7 @@ class SendPreparation:
             _refuse_half(request, envelope)
             unique_id = envelope.get(props.UNIQ_KEY)
             messages = self._batches.messages(request, topic, queue_id, flags, envelope)
-            inner = messages[0].sys_flag & sys_flag.INNER_BATCH
+            inner = type(messages) is not MessageBatch and messages[0].sys_flag & sys_flag.INNER_BATCH
             return PreparedSend(messages, queue_id, unique_id, unique_id if inner else None)
         stored = self._properties.rewrite(request.properties)
         if not stored.unique_id:

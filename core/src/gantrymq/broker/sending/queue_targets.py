@@ -31,6 +31,8 @@ class TargetSelector:
 
     def __init__(self, settings: Settings) -> None:
         self._light = serves_light_queues(settings) and settings.flag("enableMultiDispatch")
+        # properties with which a message may have more than one queue
+        self.names = frozenset({props.INNER_MULTI_DISPATCH} if self._light else ())
 
     def assign(self, message: StoreMessage, topic: TopicConfig, own: Mapping[str, str]) -> None:
         """Set the queue targets of a single message with the properties *own*.

@@ -20,7 +20,7 @@ from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.errors import GantryError, TopicNotExist, Unconfirmed
-from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
+from gantrymq.interfaces import MessageBatch, PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.model.names import NOT_SENDABLE
 from gantrymq.world.workers import outcome_into, resolve_future
 
@@ -123,7 +123,8 @@ class Sends:
         self._store(messages, done, self._roles.check_message)
 
     def _store(self, messages: Sequence[StoreMessage], done: Done, check_role: Callable[[], None]) -> None:
-        if all(map(self._state.is_saved, {message.topic for message in messages})):
+        topics = {messages.topic} if type(messages) is MessageBatch else {message.topic for message in messages}
+        if all(map(self._state.is_saved, topics)):
             self._pipeline.submit(messages, done)
         else:
             self._store_when_saved(messages, done, check_role)
@@ -138,8 +139,8 @@ class Sends:
         fields: Mapping[str, str] | None = None,
     ) -> SendAnswer | GantryError:
         """Return the result of a send from the pipeline's results of its messages."""
-        bad = next((result for result in results if result.status is not PutStatus.OK), None)
-        if bad is not None:
+        if [result[0] for result in results].count(PutStatus.OK) < len(results):
+            bad = next(result for result in results if result.status is not PutStatus.OK)
             self._stats.put_failed += 1
             return bad.error()
         if error is not None and not isinstance(error, Unconfirmed):

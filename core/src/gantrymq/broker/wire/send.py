@@ -38,7 +38,7 @@ class SendRequests:
             parts.settings, parts.topics, parts.preparation, parts.access, parts.identity.packed_host
         )
         self._packed_host = parts.identity.packed_host
-        self._offset_id = OffsetIds(parts.identity.packed_host).of
+        self._offset_ids = OffsetIds(parts.identity.packed_host)
         self._answered: dict[Connection, list[bytes]] = {}  # response frames to write
         parts.pipeline.on_answered(self._flush)
         self._read_settings()
@@ -122,7 +122,7 @@ class SendRequests:
             "queueId": str(answer.queue_id),
             **({} if answer.unique_id is None else {"transactionId": answer.unique_id}),
             **({} if answer.batch_id is None else {"batchUniqId": answer.batch_id}),
-            "msgId": ",".join(self._offset_id(result.log_offset) for result in answer.results),
+            "msgId": self._offset_ids.joined(answer.results),
             **self._region_ext(),
             "queueOffset": str(answer.results[0].queue_offset),
             **(answer.fields or {}),

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import Message
-from gantrymq.client.sending.encoded_message import BatchBuilder, entry_bytes, entry_of, prepare
+from gantrymq.client.sending.encoded_message import BatchBuilder, batch_entry
 from gantrymq.client.sending.message_sender import MessageSender, Submission
 from gantrymq.client.sending.producer_settings import Batching, ProducerSettings
 from gantrymq.client.sending.results import SendResult
@@ -93,7 +93,7 @@ class BatchAccumulator:
             begin: creates a task that the producer's close waits for.
         """
         self._clock = instance.world.clock
-        self._next_id = instance.ids.next
+        self._ids = instance.ids
         self._sender = sender
         self._limits = settings.batching if isinstance(settings.batching, Batching) else Batching()
         self._short_bytes = min(settings.compress_over_bytes, settings.max_message_bytes, self._limits.max_bytes)
@@ -159,11 +159,10 @@ class BatchAccumulator:
         return await waiter
 
     def _add(self, group: BatchKey, message: Message) -> asyncio.Future[SendResult]:
-        single = prepare(message, self._next_id)
-        entry = entry_of(single)
+        entry = batch_entry(message, self._ids)
         limits = self._limits
         gathered = self._groups.get(group)
-        if gathered is not None and gathered.parts.size + entry_bytes(entry) > limits.max_bytes:
+        if gathered is not None and gathered.parts.size + len(entry.body) > limits.max_bytes:
             self._flush(group)
             gathered = None
         if gathered is None:
@@ -171,7 +170,7 @@ class BatchAccumulator:
             gathered = self._groups[group] = _PendingBatch(timer)
         waiter: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
         parts = gathered.parts
-        parts.add(message, single, entry)
+        parts.add(message, entry)
         gathered.waiters.append(waiter)
         if self._ended or parts.size >= limits.max_bytes or len(parts.messages) >= limits.max_messages:
             self._flush(group)
@@ -206,7 +205,7 @@ class BatchAccumulator:
     ) -> None:
         try:
             is_batch = len(waiters) > 1
-            encoded = parts.build(self._next_id, inner=group.inner) if is_batch else parts.singles[0]
+            encoded = parts.build(self._ids, inner=group.inner) if is_batch else parts.first()
             submission = Submission(group.topic, len(encoded.body), lambda: encoded)
             results = (await self._send(submission, group)).each()
         except BrokerRefused as refusal:

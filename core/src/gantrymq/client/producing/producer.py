@@ -282,6 +282,10 @@ class Producer(Part):
             MessageIllegal: no messages, messages that cannot share a batch, or more than ``max_message_bytes``.
             as `send`: all other errors.
         """
+        sends = self._modes if self._hooks is None else None
+        if sends is not None and (plain := sends.encode_plain(messages)) is not None:
+            validation.check_batch_topic(messages[0].topic)
+            return await sends.batch(messages, queue, timeout_s, plain)
         validation.check_batch(messages)
         for message in messages:
             validation.check_message(message, self.settings.max_message_bytes)

@@ -15,7 +15,14 @@ from gantrymq.client.argument_types import check_seconds
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import Message
 from gantrymq.client.producing.auto_batching import BatchAccumulator, BatchKey
-from gantrymq.client.sending.encoded_message import Compressor, EncodedMessage, prepare, prepare_batch
+from gantrymq.client.sending.encoded_message import (
+    Compressor,
+    EncodedMessage,
+    PlainBatch,
+    prepare,
+    prepare_batch,
+    prepare_plain,
+)
 from gantrymq.client.sending.message_sender import MessageSender, Submission
 from gantrymq.client.sending.producer_settings import ProducerSettings
 from gantrymq.client.sending.results import SendResult
@@ -40,6 +47,7 @@ class SendModes:
     ) -> None:
         """*begin* creates a task that the producer's close waits for."""
         self.sender = sender
+        self._ids = instance.ids
         self._next_id = instance.ids.next
         self._clock = instance.world.clock
         self._settings = settings
@@ -58,12 +66,12 @@ class SendModes:
         Returns:
             A coroutine to be awaited at once, or a future if the message is batched. Errors as `Producer.send`.
         """
+        if self._batching is not None and self._batching.takes(message):
+            return self._collect(self._batching, message, destination, timeout_s, is_async)
         submission = self._submission(message, lambda: prepare(message, self._next_id))
         policy = self._async_policy if is_async else self._policy
         if self._batching is None:
             return self._send(submission, message, destination, timeout_s, policy)
-        if self._batching.takes(message):
-            return self._collect(self._batching, message, destination, timeout_s, is_async)
         return self._send_after_batches(submission, message, destination, timeout_s, policy)
 
     def start_single(
@@ -84,15 +92,23 @@ class SendModes:
         queue, balancing = await self._resolve(message, self._destination(destination))
         await self.sender.oneway(submission, queue, self.limit_s(timeout_s), balancing)
 
+    def encode_plain(self, messages: Sequence[Message]) -> PlainBatch | None:
+        """Encode the messages of a batch if all are plain, and then need no further checks except of the topic."""
+        return prepare_plain(messages, self._ids, self._settings.max_message_bytes)
+
     async def batch(
-        self, messages: Sequence[Message], destination: Destination | None, timeout_s: float | None
+        self,
+        messages: Sequence[Message],
+        destination: Destination | None,
+        timeout_s: float | None,
+        plain: PlainBatch | None = None,
     ) -> SendResult:
-        """Send *messages* as one request. Errors as `Producer.send_batch`."""
+        """Send *messages* as one request; *plain*: from `encode_plain`. Errors as `Producer.send_batch`."""
         topic = messages[0].topic
         await self._flush_topic(topic)
         await self.sender.queues(topic, self.limit_s(timeout_s))
         inner = await self.sender.batch_queues.has_batch_queues(topic)
-        encoded = prepare_batch(messages, self._next_id, self._settings.max_message_bytes, inner=inner)
+        encoded = prepare_batch(messages, self._ids, self._settings.max_message_bytes, plain, inner=inner)
         submission = Submission(topic, len(encoded.body), lambda: encoded)
         return await self._send(submission, messages[0], destination, timeout_s, self._policy)
 

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import attrs
 
+from gantrymq import speedups
 from gantrymq.client.errors import OptionUnusable
 from gantrymq.client.message import Message
 from gantrymq.errors import BodyTooLarge, ClientError
-from gantrymq.formats.batch_body import MIN_ENTRY_BYTES, BatchEntry, encode_batch
+from gantrymq.formats.batch_body import MIN_ENTRY_BYTES, BatchEntry, decode_batch, encode_batch
 from gantrymq.formats.compression import import_package
 from gantrymq.model import properties as property_text
+from gantrymq.model.ids import UniqueIds, unique_id
 from gantrymq.model.sys_flag import (
     COMPRESSED,
     COMPRESSION_LZ4,
@@ -74,6 +77,7 @@ def _packer(kind: str, level: int) -> Callable[[bytes], bytes]:
 
 
 _MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; leaves room for properties that brokers add
+_INT32: Final = 1 << 31
 _ENTRY_BYTES = (
     MIN_ENTRY_BYTES + len("UNIQ_KEY") + 2 + 56
 )  # of a message in a batch in addition to body and properties, including its id
@@ -112,14 +116,15 @@ def compressed(encoded: EncodedMessage, compressor: Compressor) -> EncodedMessag
     return attrs.evolve(encoded, body=body, sys_flag=encoded.sys_flag | flags)
 
 
-def entry_of(single: EncodedMessage) -> BatchEntry:
-    """Return an encoded message as an entry of a batch."""
-    return BatchEntry(single.flag, single.body, property_text.encode(single.properties))
+PlainBatch = tuple[bytes, tuple[str, ...]]  # body and unique ids
 
 
-def entry_bytes(entry: BatchEntry) -> int:
-    """Return the size of *entry* in the body of a batch."""
-    return MIN_ENTRY_BYTES + len(entry.body) + len(entry.properties)
+class _Entry(NamedTuple):
+    """A message of a batch."""
+
+    body: bytes  # of a batch of this message alone
+    unique_id: str
+    single: EncodedMessage | None  # None if it can be decoded from the body
 
 
 class BatchBuilder:
@@ -127,66 +132,196 @@ class BatchBuilder:
 
     Attributes:
         messages: the original messages.
-        singles: the encoded messages.
         size: bytes of the batch body.
     """
 
-    __slots__ = ("_entries", "messages", "singles", "size")
+    __slots__ = ("_entries", "messages", "size")
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.singles: list[EncodedMessage] = []
         self.size = 0
-        self._entries: list[BatchEntry] = []
+        self._entries: list[_Entry] = []
 
-    def add(self, message: Message, single: EncodedMessage, entry: BatchEntry) -> None:
-        """Add a message with its encoded form and `entry_of` that."""
+    def add(self, message: Message, entry: _Entry) -> None:
+        """Add a message with its `batch_entry`."""
         self.messages.append(message)
-        self.singles.append(single)
         self._entries.append(entry)
-        self.size += entry_bytes(entry)
+        self.size += len(entry.body)
 
     def subset(self, numbers: Iterable[int]) -> BatchBuilder:
         """Return a builder with the messages at the positions *numbers*."""
         found = BatchBuilder()
         for number in numbers:
-            found.add(self.messages[number], self.singles[number], self._entries[number])
+            found.add(self.messages[number], self._entries[number])
         return found
 
-    def build(self, next_id: Callable[[], str], *, inner: bool = False) -> EncodedMessage:
-        """Return the batch.
+    def first(self) -> EncodedMessage:
+        """Return the first message encoded alone."""
+        entry = self._entries[0]
+        if entry.single is not None:
+            return entry.single
+        ((flag, body, text),) = decode_batch(entry.body)
+        properties = property_text.decode(text)
+        return EncodedMessage(self.messages[0].topic, bytes(body), properties, flag, 0, (entry.unique_id,))
 
-        Args:
-            next_id: generates a unique id.
-            inner: the topic has batch queues. Messages with different tags, or with more keys than fit, become an
-                ordinary batch even then, because brokers filter and index an inner batch as one message.
-        """
-        first = self.messages[0]
-        envelope = {property_text.WAIT: "true" if first.wait_stored else "false"}
-        if inner:
-            envelope |= _inner_batch_properties(self.messages, next_id)
-        unique_ids = tuple([each for single in self.singles for each in single.unique_ids])
-        return EncodedMessage(first.topic, encode_batch(self._entries), envelope, 0, 0, unique_ids, batch=True)
+    def build(self, ids: UniqueIds, *, inner: bool = False) -> EncodedMessage:
+        """Return the batch, see `_batch`."""
+        body = b"".join([entry.body for entry in self._entries])
+        return _batch(self.messages, body, tuple([entry.unique_id for entry in self._entries]), ids, inner=inner)
+
+
+def batch_entry(message: Message, ids: UniqueIds) -> _Entry:
+    """Encode one validated message for `BatchBuilder.add`; later changes to it have no effect."""
+    own_id = ids.take(1)
+    if (plain := encode_plain((message,), *own_id, _INT32 - 1)) is not None:
+        return _Entry(plain[0], plain[1][0], None)
+    single = prepare(message, lambda: unique_id(*own_id))
+    text = property_text.encode(single.properties)
+    return _Entry(encode_batch((BatchEntry(single.flag, single.body, text),)), single.unique_ids[0], single)
 
 
 def prepare_batch(
-    messages: Sequence[Message], next_id: Callable[[], str], max_bytes: int, *, inner: bool = False
+    messages: Sequence[Message],
+    ids: UniqueIds,
+    max_bytes: int,
+    plain: PlainBatch | None = None,
+    *,
+    inner: bool = False,
 ) -> EncodedMessage:
-    """Encode validated messages as one batch; every message gets a unique id. Arguments as for `BatchBuilder.build`.
+    """Encode validated messages as one batch; every message gets a unique id.
+
+    Args:
+        messages: of the batch.
+        ids: creates the unique ids.
+        max_bytes: maximum size of the batch body.
+        plain: from `prepare_plain`.
+        inner: see `_batch`.
 
     Raises:
         MessageIllegal: the batch body is longer than *max_bytes*.
     """
+    if plain is not None:
+        return _batch(messages, *plain, ids, inner=inner)
     parts = BatchBuilder()
     for message in messages:
-        single = prepare(message, next_id)
-        parts.add(message, single, entry_of(single))
+        parts.add(message, batch_entry(message, ids))
     if parts.size > max_bytes:
         raise BodyTooLarge(
             f"a batch of {len(messages)} messages takes {parts.size} bytes, the longest allowed is {max_bytes} "
             "(max_message_bytes); send it as several batches (send_batches)"
         )
-    return parts.build(next_id, inner=inner)
+    return parts.build(ids, inner=inner)
+
+
+def prepare_plain(messages: Sequence[Message], ids: UniqueIds, max_bytes: int) -> PlainBatch | None:
+    """Encode plain messages, validated or not, as the body of one batch of at most *max_bytes*; see `_encode_plain`."""
+    is_known = type(messages) in (list, tuple)
+    return encode_plain(messages, *ids.take(len(messages)), max_bytes) if is_known else None
+
+
+def _batch(
+    messages: Sequence[Message], body: bytes, unique_ids: tuple[str, ...], ids: UniqueIds, *, inner: bool
+) -> EncodedMessage:
+    """Return a batch.
+
+    Args:
+        messages: of the batch.
+        body: of the batch.
+        unique_ids: of the messages.
+        ids: for the batch itself.
+        inner: the topic has batch queues. Messages with different tags, or with more keys than fit, become an
+            ordinary batch even then, because brokers filter and index an inner batch as one message.
+    """
+    first = messages[0]
+    envelope = {property_text.WAIT: "true" if first.wait_stored else "false"}
+    if inner:
+        envelope |= _inner_batch_properties(messages, ids.next)
+    return EncodedMessage(first.topic, body, envelope, 0, 0, unique_ids, batch=True)
+
+
+def _encode_plain(
+    messages: Sequence[Message], head: str, elapsed_ms: int, counter: int, most: int
+) -> PlainBatch | None:
+    """Encode *messages* as the body of one batch of at most *most* bytes, if all are plain and can be in one batch.
+
+    A message is plain if it passes `validation.check_message`, apart from its topic and the size of its body, has no
+    delay, and its properties are at most a tag and one text of keys.
+
+    Args:
+        messages: a list or tuple.
+        head: see `unique_id`.
+        elapsed_ms: see `unique_id`.
+        counter: of the first message; that of each other one is one more.
+        most: bytes.
+
+    Returns:
+        The body and the unique ids; None if a message is not plain, or the body would be longer.
+    """
+    if type(messages) not in (list, tuple) or not 0 < len(messages) <= 0xFFFF:
+        return None
+    if not all(_is_plain(message, messages[0]) for message in messages):
+        return None
+    unique_ids = tuple([unique_id(head, elapsed_ms, counter + number) for number in range(len(messages))])
+    entries: list[BatchEntry] = []
+    for message, own_id in zip(messages, unique_ids, strict=True):
+        text = property_text.encode({**message.all_properties(), property_text.UNIQ_KEY: own_id})
+        if len(text) > property_text.MAX_BYTES:
+            return None
+        entries.append(BatchEntry(message.flag, message.body, text))
+    body = encode_batch(entries)
+    return (body, unique_ids) if len(body) <= most else None
+
+
+def _is_plain(message: Message, first: Message) -> bool:
+    return (
+        type(message) is Message
+        and type(first) is Message
+        and type(message.topic) is type(first.topic) is str
+        and message.topic == first.topic
+        and type(message.body) is bytes
+        and message.body != b""
+        and message.wait_stored is first.wait_stored
+        and type(message.wait_stored) is bool
+        and message.properties == message.system_properties == {}
+        and type(message.properties) is type(message.system_properties) is dict
+        and message.delay_ms is None
+        and message.deliver_at_ms is None
+        and type(message.delay_level) is int
+        and message.delay_level == 0
+        and type(message.flag) is int
+        and -_INT32 <= message.flag < _INT32
+        and _is_plain_text(message.keys)
+        and _is_plain_text(message.tags)
+    )
+
+
+def _is_plain_text(text: object) -> bool:
+    if type(text) is not str:
+        return text is None
+    try:
+        found = text.encode()
+    except UnicodeEncodeError:
+        return False
+    return 1 not in found and 2 not in found
+
+
+encode_plain = (
+    _encode_plain
+    if speedups.compiled is None
+    else speedups.compiled.MessageEncoder(
+        Message,
+        tuple(
+            text.encode()
+            for text in (
+                *(f"{name}\x01" for name in (property_text.KEYS, property_text.TAGS, property_text.WAIT)),
+                f"{property_text.UNIQ_KEY}\x01",
+                "true",
+                "false",
+            )
+        ),
+        property_text.MAX_BYTES,
+    )
+)
 
 
 def _inner_batch_properties(messages: Sequence[Message], next_id: Callable[[], str]) -> dict[str, str]:

@@ -64,9 +64,7 @@ def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         check_message_kind(message)
     if not isinstance(message.topic, str):
         raise InvalidParameter(f"the topic of a message is {message.topic!r}; expected a text")
-    _check_topic(message.topic)
-    if message.topic in names.NOT_SENDABLE:
-        raise NoPermission(f"topic {message.topic} belongs to the broker itself; send to a topic of your own")
+    _check_sendable(message.topic)
     if not isinstance(message.body, bytes | bytearray | memoryview):
         raise MessageIllegal(f"the body for {message.topic} is {type(message.body).__name__}, it must be bytes")
     if not message.body:
@@ -93,8 +91,7 @@ def check_batch(messages: Sequence[Message]) -> None:
     if not messages:
         raise MessageIllegal("a batch needs at least one message")
     first = messages[0]
-    if first.topic.startswith(names.RETRY_PREFIX):
-        raise MessageIllegal(f"{first.topic} is a retry topic, which takes no batches")
+    _refuse_retry_topic(first.topic)
     for message in messages:
         if message.topic != first.topic:
             raise MessageIllegal(f"a batch goes to one topic, this one names {first.topic} and {message.topic}")
@@ -104,6 +101,23 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise MessageIllegal("a delayed message cannot be part of a batch; send it on its own")
         if property_names.TRAN_MSG in message.system_properties:
             raise MessageIllegal("a message of a transaction cannot be part of a batch; send it on its own")
+
+
+def check_batch_topic(topic: str) -> None:
+    """Reject a topic that takes no batches. Raises as `check_message` and `check_batch` do."""
+    _refuse_retry_topic(topic)
+    _check_sendable(topic)
+
+
+def _check_sendable(topic: str) -> None:
+    _check_topic(topic)
+    if topic in names.NOT_SENDABLE:
+        raise NoPermission(f"topic {topic} belongs to the broker itself; send to a topic of your own")
+
+
+def _refuse_retry_topic(topic: str) -> None:
+    if topic.startswith(names.RETRY_PREFIX):
+        raise MessageIllegal(f"{topic} is a retry topic, which takes no batches")
 
 
 def is_delayed(message: Message) -> bool:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from gantrymq.plugin import speedups
 from gantrymq.plugin.formats import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
-from gantrymq.plugin.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.interfaces import DispatchEntry, MessageBatch, PutResult, PutStatus, StoreMessage
 from gantrymq.plugin.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.append_targeted import NO_INNER_BATCH, TargetedAppender
 from gantrymq_storage_mmap.log.file import LogFile
@@ -41,6 +41,15 @@ encode_records = (
         *(StoreMessage, ConsumeQueue, DispatchEntry, PutResult, _OK, crc32, MAX_PROPERTIES_BYTES, _ODD_FLAGS)
     )
 )  # replaces the loop of `Appender._append_batch` for plain messages that fit the file
+
+
+encode_batch = (
+    None
+    if speedups.compiled is None
+    else speedups.compiled.BatchEncoder(
+        *(MessageBatch, ConsumeQueue, DispatchEntry, PutResult, _OK, b"TAGS\x01", MAX_PROPERTIES_BYTES, _ODD_FLAGS)
+    )
+)  # the same for a `MessageBatch` that fits the file, from the body of the batch
 
 
 class Appender(TargetedAppender):
@@ -87,7 +96,13 @@ class Appender(TargetedAppender):
         first = together = 0  # the current group: its first message, and the first message after it
         obstacle: PutResult | None = None  # why the group is refused
         while (index := len(results)) < len(messages):
-            if encode_records is not None and index >= together:
+            if encode_batch is not None and not index and type(messages) is MessageBatch:
+                records = encode_batch(messages, known, offset, limit, now, max_body, entries, targets, packed, results)
+                if records:
+                    parts.append(records)
+                    offset += len(records)
+                    continue
+            elif encode_records is not None and index >= together:
                 records = encode_records(
                     messages, index, known, offset, limit, now, max_body, entries, targets, packed, results
                 )
