@@ -1,6 +1,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from manual_clock import ManualClock
 
 from gantrymq.client.message import Message
 from gantrymq.client.sending.encoded_message import prepare, prepare_batch
@@ -8,6 +9,7 @@ from gantrymq.client.sending.send_requests import ProducerFields, send_request
 from gantrymq.errors import LocalProtocolError
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.model import properties
+from gantrymq.model.ids import UniqueIds
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import SERIALIZE_BINARY, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode
