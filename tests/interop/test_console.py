@@ -229,7 +229,7 @@ def _is_bad(message: Any) -> bool:
 @pytest.fixture
 def visitor(browser: Any, site: Site) -> Iterator[Visitor]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="Asia/Shanghai")
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)
     found = Visitor(context, site)
     yield found
     found.check()

@@ -64,8 +64,12 @@ def wait_for_registration(namesrv: str, broker: str) -> None:
 
 
 def _masters(namesrv: str) -> set[str]:
-    """Return the addresses of all masters that the name server knows."""
-    return set(re.findall(r'"?0"?:"([^"]+)"', wait_for_route(namesrv)))
+    """Return the addresses of all masters that the name server knows, at least one: a set is registered before one."""
+
+    def look() -> set[str]:
+        return set(re.findall(r'"?0"?:"([^"]+)"', route_of(namesrv, "TBW102") or ""))
+
+    return wait_until(look, f"master at {namesrv}", ROUTE_S)
 
 
 def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6, attributes: str = "") -> None:
