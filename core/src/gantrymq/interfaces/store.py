@@ -293,7 +293,7 @@ class MessageStore(Protocol):
         """Append messages in order, not yet visible. Return one result per message.
 
         A message and the following ones with `same_file_as_previous` are stored together or refused together. Other
-        messages are not affected.
+        messages are not affected. A `MessageBatch` is a sequence like any other, and a store may use its encoded form.
         """
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
