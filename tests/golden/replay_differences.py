@@ -78,7 +78,7 @@ GIVEN_BACK = (
 )
 STAMPED = "the broker's clock when it stored the mark of a recall, which took Java some ms"
 FIGURE = "a figure of a part that is not here: timers, schedules, direct memory"
-LATE = "Java notices the end of a hold in a scan every 5 s, ours ends on time and a message came in between"
+LATE = "Java notices the end of a hold in a scan every 5 s, ours ends within a second and a message came in between"
 SIDE_BY_SIDE = "what comes together is served side by side in Java, in the order in which it came here"
 SOONER = "a message wakes a held pull when it is stored, in Java some ms later, with those that came meanwhile"
 
@@ -125,6 +125,15 @@ DIFFERENT = (
         ours="(absent)",
     ),
     Named(1, "PULL_MESSAGE", "answer", LATE, scenario="pop", java="(absent)", ours="19 NO_MESSAGE_IN_QUEUE"),
+    Named(
+        7,
+        "PULL_MESSAGE",
+        "answer",
+        "holds end together here, before the client left; Java had not answered by then",
+        scenario="sql",
+        java="(absent)",
+        ours="19 OFFSET_OVERFLOW_ONE",
+    ),
     Named(2, "PULL_MESSAGE", "records.*.born_timestamp", STAMPED, scenario="timer"),
     Named(2, "PULL_MESSAGE", "records.*.BORN_TIMESTAMP", STAMPED, scenario="timer"),
     Named(1, "GET_MAX_OFFSET", "ext.offset", DIRECT, about="RMQ_SYS_TRANS_OP_HALF_TOPIC"),
