@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import AuthorizerContext
 from gantrymq.world.real import real_world
-from gantrymq_access_plain.authorizer import SETTINGS, PlainAuthorizer
+from gantrymq_access_plain.authorizer import PlainAuthorizer
+from gantrymq_access_plain.settings import SETTINGS
 
 ACCOUNTS = 10_000
 LONGEST_STEP_S = 0.02

@@ -21,7 +21,7 @@ END_S = 60.0
 ONLY = """
 from gantrymq.plugins import discover
 every = discover.entry_points
-discover.entry_points = lambda **by: [point for point in every(**by) if point.dist.name in {0}]
+discover.entry_points = lambda *by: [point for point in every(*by) if point.distribution in {0}]
 """  # a plugin of pytest that hides all installed packages except a set of distributions
 
 OF_THE_CLIENT = sorted((ROOT / "examples" / "client").glob("*.py"))

@@ -18,7 +18,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
-from gantrymq_replication.election import service as service_module
+from gantrymq_replication.election import elected_broker as service_module
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_testing.cluster import Cluster
 
@@ -66,7 +66,8 @@ class Member:
 
     @property
     def elected(self):
-        return service(self.cluster, ElectionService)
+        found = service(self.cluster, ElectionService)
+        return found.elected or found
 
     @property
     def broker(self):

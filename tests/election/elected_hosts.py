@@ -93,7 +93,8 @@ class ElectedHost(Host):
 
     @property
     def service(self):
-        return service(self.cluster, ElectionService)
+        found = service(self.cluster, ElectionService)
+        return found.elected or found
 
     @property
     def elected(self):

@@ -8,12 +8,13 @@ import pytest
 pytest.importorskip("gantrymq_replication")
 
 from elected_brokers import LEASE_S, elected, leads, members, send, simulate_brokers, two_in_sync
-from ha_pairs import end, log_of, put
+from ha_pairs import end, log_of, put, service
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.remoting.command import request
 from gantrymq_replication.election.engine import EngineUnreachable
 from gantrymq_replication.election.requests import CHANGE_MASTER, ElectionRequests
+from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.state import election_members, epoch_cache
 
 
@@ -26,7 +27,7 @@ def run(monkeypatch):
 async def ask(cluster, act, **more):
     """Send the request to a broker; return the members of its response."""
     asked = request(CHANGE_MASTER, {"act": act, **{key: str(value) for key, value in more.items()}})
-    answer = await ElectionRequests(elected(cluster)).change_master(asked, None)
+    answer = await ElectionRequests(service(cluster, ElectionService)).change_master(asked, None)
     return json.loads(answer.payload)
 
 

@@ -11,9 +11,10 @@ from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import Cleaning, GetLimit, StoreContext, StoreMessage
 from gantrymq.model.queue import Queue
 from gantrymq_filter_sql92 import block_filters
-from gantrymq_filter_sql92.block_filters import BlockFilters, SkippingMessages, required_keys
+from gantrymq_filter_sql92.block_filters import BlockFilters
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.filter import MatchingMessages
+from gantrymq_filter_sql92.skipping import SkippingMessages, required_keys
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 from gantrymq_testing.simulated.file import SimulatedFile

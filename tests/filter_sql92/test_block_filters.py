@@ -14,8 +14,9 @@ from block_rig import EXPRESSIONS, PROPERTIES, ROOT, T0, BlockRig, small_blocks
 
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model import properties
-from gantrymq_filter_sql92.block_filters import BLOCK_ENTRIES, BlockFilters, keys_of, required_keys
+from gantrymq_filter_sql92.block_filters import BLOCK_ENTRIES, BlockFilters, keys_of
 from gantrymq_filter_sql92.expression import compiled
+from gantrymq_filter_sql92.skipping import required_keys
 from gantrymq_filter_sql92.values import lookup
 from gantrymq_storage_mmap.reading import message_scan
 from gantrymq_testing.simulated import simulate

@@ -8,7 +8,7 @@ from gantrymq.loose_json import loads
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
-from gantrymq_replication.election import service as service_module
+from gantrymq_replication.election import elected_broker as service_module
 from gantrymq_replication.election.service import ElectionService
 
 LEASE_S = 3
@@ -58,7 +58,8 @@ class Brokers:
 
 
 def elected(cluster):
-    return service(cluster, ElectionService)
+    found = service(cluster, ElectionService)
+    return found.elected or found
 
 
 def leads(cluster):

@@ -16,7 +16,6 @@ proxy/.../config/ProxyConfig.java.
 
 from __future__ import annotations
 
-import difflib
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -292,5 +291,7 @@ def _known(settings: Settings, key: str) -> bool:
 def nearest(key: str, known: Iterable[str]) -> str:
     """Return `` (did you mean ...?)`` if the key resembles a known one, else an empty string."""
     by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(key.lower(), by_lower, 1, cutoff=0.75)
+    from difflib import get_close_matches  # only for an error
+
+    near = get_close_matches(key.lower(), by_lower, 1, cutoff=0.75)
     return f" (did you mean {by_lower[near[0]]}?)" if near else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import logging.handlers
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -90,7 +89,9 @@ def set_up_logs(level: str, file: str | None, prefix: str = "") -> None:
         handler = logging.StreamHandler(sys.stderr)
     else:
         try:
-            handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
+            from logging.handlers import WatchedFileHandler  # with pickle and queue
+
+            handler = WatchedFileHandler(file, encoding="utf-8")
         except OSError as problem:
             raise click.BadParameter(f"cannot open {file}: {problem.strerror}", param_hint="--log-file") from problem
     handler.setFormatter(PrefixedFormatter(prefix) if prefix else logging.Formatter(LOG_FORMAT))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gantrymq.cli.extensible_group import ExtensibleGroup
-from gantrymq.cli.server_process import log_options, set_up_logs
+from gantrymq.cli.server_process import collect_only_young, log_options, set_up_logs
 from gantrymq.commands.output import FilledPath, output_option, print_json, warn
 from gantrymq.commands.run import run
 from gantrymq.errors import PluginError, install_command
@@ -143,6 +143,7 @@ def start(
     the name server as well. Settings of TLS are for both. With --brokers N, broker i of 0 to N-1 is called broker-i and
     has a folder of that name in the store and ports 10 i above the given ones.
     """
+    collect_only_young()
     from gantrymq.cli.server_settings import (
         BROKER_CLOSED,
         ServerArguments,
@@ -220,6 +221,7 @@ def nameserver(
 
     It listens on 127.0.0.1 only, unless bindAddress is set.
     """
+    collect_only_young()
     from gantrymq.cli.server_settings import ServerArguments, name_server_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
@@ -259,6 +261,7 @@ def broker(
 
     It listens on 127.0.0.1 only, unless bindAddress or brokerIP1 is set.
     """
+    collect_only_young()
     from gantrymq.cli.server_settings import ServerArguments, broker_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world

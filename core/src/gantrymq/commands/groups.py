@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Final
 
 import click
@@ -62,6 +61,8 @@ class CommandGroup(click.Group):
         except click.UsageError:
             if args[0].startswith("-"):
                 raise
+            from difflib import get_close_matches  # only for an error
+
             known = [name for name, _ in self.purposes(ctx)]
             near = [name for name in _SYNONYMS.get(args[0].partition("-")[0], ()) if name in known]
             near = near or [name for name in known if args[0].startswith((f"{name}-", f"{name}s"))]

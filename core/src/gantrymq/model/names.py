@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from gantrymq.errors import NameIllegal
 
@@ -144,5 +143,7 @@ def similar_name(name: str, names: Iterable[str]) -> str:
             near.setdefault(other, each)
             if len(near) == _MOST_COMPARED:
                 break
+    from difflib import get_close_matches  # only for an error
+
     found = get_close_matches(wanted, near, 1, _LEAST_SIMILARITY)
     return near[found[0]] if found else ""

@@ -17,9 +17,7 @@ Values whose names end in ``_ms`` are durations in ms. None is an unknown value.
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 Value = str | int | None
@@ -30,6 +28,9 @@ _FORMS = {0: "none", 1: "one"}
 
 def texts_in(package: str, language: str) -> dict[str, Any]:
     """Return the texts of *package* in *language*, by word; the file may have tables of texts."""
+    import tomllib  # both are imported when the first text is needed
+    from importlib.resources import files
+
     return tomllib.loads(files(package).joinpath("texts", f"{language}.toml").read_text("utf-8"))
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gantrymq.remoting.serving import copy_statement as copy_statement
     from gantrymq.remoting.serving import handlers_of as handlers_of
     from gantrymq.remoting.serving import in_operation as in_operation
+    from gantrymq.remoting.serving import lazy_handlers as lazy_handlers
     from gantrymq.remoting.serving import serve_together as serve_together
     from gantrymq.remoting.serving import serves as serves
 else:
@@ -58,6 +59,6 @@ else:
             "gantrymq.remoting.frame": "MAX_FRAME_BYTES PREFIX",
             "gantrymq.remoting.responses": "SlicedResponses queue_texts",
             "gantrymq.remoting.serving": "AccessRule Handler HandlerOfMany HandlerRegistry ServerAccess access_rule "
-            "copy_statement handlers_of in_operation serve_together serves",
+            "copy_statement handlers_of in_operation lazy_handlers serve_together serves",
         },
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points
-from importlib.metadata import distribution as installed_distribution
 from types import ModuleType
 from typing import Any
 
 import attrs
 
 from gantrymq.errors import PluginError
+from gantrymq.plugins.entry_points import EntryPoint, entry_points
 
 GROUP = "gantrymq"
 
@@ -60,13 +59,12 @@ def find_candidates(only_distribution: str = "") -> tuple[list[Candidate], list[
     A name claimed twice gives no candidate. The same distribution twice on the path counts once.
 
     Args:
-        only_distribution: search only this distribution, without checking other claims: 1 ms instead of 5 or more.
+        only_distribution: search only this distribution, without checking other claims.
     """
     by_name: dict[str, dict[str, Candidate]] = {}
-    for point in _entry_points(only_distribution):
-        distribution = point.dist.name if point.dist is not None else point.module
-        version = point.dist.version if point.dist is not None else "?"
-        by_name.setdefault(point.name, {}).setdefault(distribution, Candidate(point.name, distribution, version, point))
+    for point in entry_points(GROUP, only_distribution):
+        candidate = Candidate(point.name, point.distribution, point.version, point)
+        by_name.setdefault(point.name, {}).setdefault(point.distribution, candidate)
     found: list[Candidate] = []
     problems: list[str] = []
     for name, claimants in sorted(by_name.items()):
@@ -76,15 +74,6 @@ def find_candidates(only_distribution: str = "") -> tuple[list[Candidate], list[
             listed = " and ".join(sorted(claimants))
             problems.append(f"the plugin name {name} is claimed by {listed}; uninstall all but one of them")
     return found, problems
-
-
-def _entry_points(only_distribution: str) -> Iterable[EntryPoint]:
-    if not only_distribution:
-        return entry_points(group=GROUP)
-    try:
-        return installed_distribution(only_distribution).entry_points.select(group=GROUP)
-    except PackageNotFoundError:
-        return ()
 
 
 def given(plugins: Iterable[tuple[str, Any]]) -> list[Candidate]:

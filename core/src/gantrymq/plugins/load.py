@@ -7,7 +7,6 @@ with a broken plugin; a command skips it with everything it registered, and cont
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pluggy
 
 from gantrymq import hooks
+from gantrymq.commands.imported import collections_paused
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.plugins.discover import Candidate, find_candidates, given
@@ -51,8 +51,9 @@ def load_plugins(
     candidates, problems = find_candidates(only_distribution) if installed else ([], [])
     loader = _Loader(reserved, only_hooks, problems)
     loader.block(candidates, allowed, source)
-    for candidate in [*candidates, *given(extra)]:
-        loader.load(candidate)
+    with collections_paused():
+        for candidate in [*candidates, *given(extra)]:
+            loader.load(candidate)
     if strict and loader.problems:
         more = len(loader.problems) - 1
         hint = f" ({more} more: see gantrymq plugins)" if more else ""
@@ -85,7 +86,7 @@ class _Loader:
             if name not in wanted:
                 self._manager.set_blocked(name)
         for name in sorted(wanted.difference(names)):
-            near = difflib.get_close_matches(name, names, 1)
+            near = _nearest(name, names)
             hint = f"did you mean {near[0]}?" if near else f"installed are {', '.join(names) or 'none'}"
             where = f"{source}: " if source else ""
             self._note(PluginError(f"{where}plugins={allowed}: no plugin called {name} is installed; {hint}"))
@@ -122,7 +123,8 @@ class _Loader:
                 f"plugin {candidate} defines {unmarked} without @hookimpl, so it would never be called; "
                 f"add the marker of gantrymq.hooks"
             )
-        for hook in self._hooks:
+        implemented = {caller.name for caller in self._manager.get_hookcallers(plugin) or ()}
+        for hook in filter(implemented.__contains__, self._hooks):
             self._call(candidate, plugin, hook)
 
     def _call(self, candidate: Candidate, plugin: Any, hook: str) -> None:
@@ -155,12 +157,18 @@ class _Loader:
         return Plugins(tuple(self._infos), tuple(self.problems), **found)
 
 
+def _nearest(name: str, known: Collection[str]) -> list[str]:
+    from difflib import get_close_matches  # only for an error
+
+    return get_close_matches(name, known, 1)
+
+
 def _misspelt(manager: pluggy.PluginManager, plugin: Any) -> str:
     """Return a phrase about the first hook of *plugin* that does not exist, or an empty string."""
     known = [name for name in vars(hooks) if name.startswith("gantry_")]
     for caller in manager.get_hookcallers(plugin) or ():
         if not caller.has_spec():
-            near = difflib.get_close_matches(caller.name, known, 1)
+            near = _nearest(caller.name, known)
             return f"there is no hook {caller.name}" + (f", did you mean {near[0]}?" if near else "")
     return ""
 

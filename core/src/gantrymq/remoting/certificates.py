@@ -13,13 +13,15 @@ from __future__ import annotations
 import datetime
 import logging
 import ssl
-import tempfile
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gantrymq.errors import ConfigError
+
+if TYPE_CHECKING:
+    import tempfile
 from gantrymq.world import Clock, FileReader
 
 log = logging.getLogger("gantrymq.remoting")
@@ -103,6 +105,8 @@ def write_self_signed(now: datetime.datetime) -> tempfile.TemporaryDirectory[str
         .not_valid_after(now + _SELF_SIGNED_VALID)
         .sign(key, hashes.SHA256())
     )
+    import tempfile  # with bz2, lzma, random and shutil
+
     folder = tempfile.TemporaryDirectory(prefix="gantrymq-tls-")
     pem = Path(folder.name) / "cert.pem"
     pem.write_bytes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import attrs
@@ -133,6 +133,36 @@ def handler_of_many(handler: Handler) -> HandlerOfMany | None:
     """Return what `serve_together` added to a handler."""
     found: HandlerOfMany | None = getattr(handler, _TOGETHER, None)
     return found
+
+
+def lazy_handlers(codes: Iterable[int], load: Callable[[], object]) -> dict[int, Handler]:
+    """Return handlers of *codes* whose module is imported when the first of these requests arrives.
+
+    Args:
+        codes: what `serves` marks the methods of the loaded object with.
+        load: imports and returns the object. It is called once. Each method must state what the sender must be allowed.
+    """
+    loaded: dict[int, Handler] = {}
+
+    def handler_of(code: int) -> Handler:
+        if not loaded:
+            loaded.update(handlers_of(load()))
+        return loaded[code]
+
+    return {code: _lazy_handler(code, handler_of) for code in codes}
+
+
+def _lazy_handler(code: int, handler_of: Callable[[int], Handler]) -> Handler:
+    def serve(asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
+        return handler_of(code)(asked, connection)
+
+    def rule(asked: Command) -> Sequence[Requirement]:
+        stated = access_rule(handler_of(code))
+        assert stated is not None, f"the handler of request code {code} states no access rule"
+        return stated(asked)
+
+    setattr(serve, _SERVED, _Served((code,), rule))
+    return serve
 
 
 def access_rule(handler: Handler) -> AccessRule | None:

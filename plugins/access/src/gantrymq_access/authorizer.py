@@ -29,8 +29,9 @@ from gantrymq_access.audit import Audit, names
 from gantrymq_access.decisions import Decider
 from gantrymq_access.files import AccessFiles, Found
 from gantrymq_access.logins import FailedLogins
-from gantrymq_access.records import CLOSE_CLIENTS, MAX_NAME, Acl, EntryAction, EntryType, User, UserType
+from gantrymq_access.records import MAX_NAME, Acl, EntryAction, EntryType, User, UserType
 from gantrymq_access.report import Report
+from gantrymq_access.service import CLOSE_CLIENTS
 from gantrymq_access.settings import AccessOptions
 from gantrymq_access.state import ACLS, USERS, AccessState, read_acls, read_users
 

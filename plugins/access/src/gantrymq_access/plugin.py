@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gantrymq.plugin import hookimpl
-from gantrymq_access.settings import AUTHORIZER, SCHEMA
 
 if TYPE_CHECKING:
     from gantrymq.plugin.interfaces import (
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
         ServiceRegistry,
     )
     from gantrymq.plugin.remoting import HandlerRegistry
-    from gantrymq_access.requests import AccessRequests
+    from gantrymq_access.service import AccessService
 
 COMMANDS = {
     "user": ("user:user", "Create, change, list and delete the users of a cluster with access control."),
@@ -28,19 +27,22 @@ COMMANDS = {
 """The words after ``gantrymq``, with the command's location below `gantrymq_access.commands` and its description."""
 
 
-_of_this_load: list[AccessRequests] = []  # handlers come before services
+_of_this_load: list[AccessService] = []  # handlers come before services
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings."""
+    from gantrymq_access.settings import SCHEMA
+
     for setting in SCHEMA:
         registry.add(setting)
 
 
 @hookimpl
 def gantry_register_authorizers(registry: AuthorizerRegistry) -> None:
-    """Register the authorizer."""
+    """Register the authorizer, which is imported when it is selected."""
+    from gantrymq_access.settings import AUTHORIZER
 
     def make(context: AuthorizerContext) -> Authorizer:
         from gantrymq_access.authorizer import AclAuthorizer
@@ -53,11 +55,10 @@ def gantry_register_authorizers(registry: AuthorizerRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests about users and policies."""
-    from gantrymq.plugin.remoting import handlers_of
-    from gantrymq_access.requests import AccessRequests
+    from gantrymq_access.service import AccessService
 
-    _of_this_load[:] = [AccessRequests()]
-    for code, handler in handlers_of(_of_this_load[0]).items():
+    _of_this_load[:] = [AccessService()]
+    for code, handler in _of_this_load[0].handlers.items():
         registry.add(code, handler)
 
 

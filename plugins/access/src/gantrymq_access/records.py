@@ -20,15 +20,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RequestRefused
-from gantrymq.plugin.remoting import RequestCode
 
-ACCESS_REPORT: Final = cast(RequestCode, 65041)  # GantryMQ's own requests
-CLOSE_CLIENTS: Final = cast(RequestCode, 65042)
 MAX_NAME: Final = 255  # characters of a user name
 MIN_SECRET: Final = 6  # characters
 MAX_SECRET: Final = 1024

@@ -19,13 +19,11 @@ import attrs
 from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RequestNotSupported, RequestRefused
 from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.loose_json import dumps_standard
-from gantrymq.plugin.model import Action, Principal, Role
+from gantrymq.plugin.model import Action, Principal
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
 from gantrymq_access.authorizer import AclAuthorizer, Caller
 from gantrymq_access.grants import lacking
 from gantrymq_access.records import (
-    ACCESS_REPORT,
-    CLOSE_CLIENTS,
     Acl,
     EntryResource,
     Policy,
@@ -41,6 +39,7 @@ from gantrymq_access.records import (
     policies_of,
     read_json,
 )
+from gantrymq_access.service import ACCESS_REPORT, CLOSE_CLIENTS, AccessService
 from gantrymq_access.state import AccessState
 
 AUDITED_ENTRIES: Final = 100
@@ -50,22 +49,11 @@ _SUCCESS: Final = "not set any response code"
 
 
 class AccessRequests:
-    """The service ``access``, which serves the requests."""
+    """Handlers of the requests."""
 
-    name = "access"
-    roles = frozenset(Role)
-
-    def __init__(self) -> None:
-        """Create the handlers of one broker."""
-        self._broker: Broker | None = None
-
-    async def start(self, broker: Broker) -> None:
-        """Serve the requests of *broker*."""
-        self._broker = broker
-
-    async def stop(self) -> None:
-        """Serve no more requests."""
-        self._broker = None
+    def __init__(self, service: AccessService) -> None:
+        """*service* knows the broker, while it runs."""
+        self._service = service
 
     # --- users --------------------------------------------------------------------------------------------------------
 
@@ -270,9 +258,9 @@ class AccessRequests:
     # --- parts --------------------------------------------------------------------------------------------------------
 
     def _of_broker(self) -> Broker:
-        if self._broker is None:
+        if self._service.broker is None:
             raise RequestNotSupported("this broker is starting or stopping and does not serve users and policies")
-        return self._broker
+        return self._service.broker
 
     def _parts(self, connection: Connection) -> tuple[AclAuthorizer, Principal]:
         """Return the authorizer and the sender of the request that is being served."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from gantrymq.errors import ConfigError, FormatError, GantryError
 from gantrymq.plugin.settings import Setting, Settings, Value
-from gantrymq_access.records import User, UserType, check_user, read_json
+
+if TYPE_CHECKING:
+    from gantrymq_access.records import User
 
 AUTHORIZER: Final = "acl"
 
@@ -139,6 +141,8 @@ def _first_user(settings: Settings) -> User | None:
     text = settings.text(key).strip()
     if not text:
         return None
+    from gantrymq_access.records import User, UserType, check_user, read_json  # a broker without accounts needs none
+
     where = f"{settings.source(key)}: {key}"
     try:
         found = read_json(text.encode())

@@ -16,28 +16,17 @@ from typing import Any, Final
 from gantrymq.errors import FormatError, PluginError, RequestRefused, StoreError
 from gantrymq.plugin.interfaces import AuthorizerContext, Broker, ClientChannel, Credentials
 from gantrymq.plugin.model import Action, Decision, Principal, Resource, ResourceType, is_signature
-from gantrymq.plugin.settings import Setting
 from gantrymq_access_plain.accounts import Rules, refusal, shown_key
 from gantrymq_access_plain.rule_files import Contents, RuleFiles, rules_of
+from gantrymq_access_plain.settings import ENABLE, FILE, HOME
 
 log = logging.getLogger(__name__)
 
-NAME: Final = "plain"
-ENABLE: Final = "aclEnable"
 RELOAD_S: Final = 5.0
 ACL_EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "  # clients recognize access control by it
-_HOME, _FILE = "aclHome", "rocketmq.acl.plain.file"
 _HOME_VARIABLE: Final = "ROCKETMQ_HOME"
 _ALLOWED: Final = Decision(True)
 _CLUSTER: Final = Resource(ResourceType.CLUSTER, "")
-
-SETTINGS: Final = (
-    Setting.flag(ENABLE, False, "Check clients by the accounts of plain_acl.yml.", selects=("authorizer", NAME)),
-    Setting.text(
-        _HOME, "", "RocketMQ's home, with conf/plain_acl.yml and conf/acl; empty: $ROCKETMQ_HOME.", local=True
-    ),
-    Setting.text(_FILE, "conf/plain_acl.yml", "Path of plain_acl.yml, relative to aclHome.", local=True),
-)
 
 
 class AclRefused(RequestRefused):
@@ -59,15 +48,15 @@ class PlainAuthorizer:
             PluginError: the folder of the files is not set.
         """
         self._world = context.world
-        home = context.settings.text(_HOME) or context.world.environ.get(_HOME_VARIABLE, "")
+        home = context.settings.text(HOME) or context.world.environ.get(_HOME_VARIABLE, "")
         if not home and not context.writable:
             home = str(context.folder)  # accessPath of a name server
         if not home:
             raise PluginError(
-                f"{ENABLE}=true needs the folder with conf/plain_acl.yml: set {_HOME}=, or the environment variable "
+                f"{ENABLE}=true needs the folder with conf/plain_acl.yml: set {HOME}=, or the environment variable "
                 f"{_HOME_VARIABLE}"
             )
-        self.files = RuleFiles(context.world.files, Path(home, context.settings.text(_FILE)), Path(home, "conf", "acl"))
+        self.files = RuleFiles(context.world.files, Path(home, context.settings.text(FILE)), Path(home, "conf", "acl"))
         self.rules = Rules()
         self.loaded_ms = 0  # when the rules were last read
         self._digests: Mapping[Path, bytes] = {}  # of the files that were looked at last

@@ -16,11 +16,13 @@ from gantrymq.errors import FormatError, InvalidParameter, RequestNotSupported, 
 from gantrymq.plugin import loose_json
 from gantrymq.plugin.headers import RequestHeader, header_of
 from gantrymq.plugin.interfaces import Broker
-from gantrymq.plugin.model import Action, Role
+from gantrymq.plugin.model import Action
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, request_name, response_to, serves
 from gantrymq_access_plain.accounts import RuleFile, Rules, shown_key
-from gantrymq_access_plain.authorizer import ENABLE, AclRefused, PlainAuthorizer
+from gantrymq_access_plain.authorizer import AclRefused, PlainAuthorizer
 from gantrymq_access_plain.rule_files import AccountChange, holder, put_account, put_white_addresses, remove_account
+from gantrymq_access_plain.service import PlainService
+from gantrymq_access_plain.settings import ENABLE
 
 log = logging.getLogger(__name__)
 
@@ -59,21 +61,11 @@ class ChangeWhiteAddressesRequest(RequestHeader):
 
 
 class PlainRequests:
-    """The service ``access_plain`` and its handlers."""
+    """Handlers of the requests."""
 
-    name = "access_plain"
-    roles = frozenset(Role)  # the files of a replica are its own
-
-    def __init__(self) -> None:
-        self._broker: Broker | None = None
-
-    async def start(self, broker: Broker) -> None:
-        """Serve the requests with the authorizer of *broker*."""
-        self._broker = broker
-
-    async def stop(self) -> None:
-        """Refuse further requests."""
-        self._broker = None
+    def __init__(self, service: PlainService) -> None:
+        """*service* knows the broker, while it runs."""
+        self._service = service
 
     @serves(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, action=Action.UPDATE)
     async def change_account(self, asked: Command, connection: Connection) -> Command:
@@ -163,9 +155,9 @@ class PlainRequests:
         log.warning("%s by %s from %s changed %s", request_name(asked.code), principal.name, connection.address, path)
 
     def _running(self, asked: Command) -> Broker:
-        if self._broker is None:
+        if self._service.broker is None:
             raise RequestRefused(1, f"{request_name(asked.code)}: the broker is stopping")
-        return self._broker
+        return self._service.broker
 
     def _authorizer(self, asked: Command, connection: Connection) -> PlainAuthorizer:
         found = self._running(asked).access.authorizer

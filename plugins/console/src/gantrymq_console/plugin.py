@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gantrymq.plugin import hookimpl
-from gantrymq_console.service import SCHEMA, ConsoleService
 
 if TYPE_CHECKING:
     from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the setting of the console in a broker's process."""
+    from gantrymq_console.service import SCHEMA
+
     for setting in SCHEMA:
         registry.add(setting)
 
@@ -21,6 +22,8 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the service."""
+    from gantrymq_console.service import ConsoleService
+
     registry.add(ConsoleService())
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gantrymq.plugin import hookimpl
-from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
-from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
-from gantrymq_diagnosis.service import DiagnosisService
-from gantrymq_diagnosis.settings import SCHEMA
+
+if TYPE_CHECKING:
+    from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
+    from gantrymq.plugin.remoting import HandlerRegistry
+    from gantrymq_diagnosis.service import DiagnosisService
 
 _of_this_load: list[DiagnosisService] = []  # pluggy calls the hooks of one load in a row; handlers come before services
 
@@ -14,6 +17,8 @@ _of_this_load: list[DiagnosisService] = []  # pluggy calls the hooks of one load
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the setting for conflicting members."""
+    from gantrymq_diagnosis.settings import SCHEMA
+
     for setting in SCHEMA:
         registry.add(setting)
 
@@ -21,6 +26,9 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests that operators' tools send."""
+    from gantrymq.plugin.remoting import handlers_of
+    from gantrymq_diagnosis.service import DiagnosisService
+
     _of_this_load[:] = [DiagnosisService()]
     service = _of_this_load[0]
     for handlers in service.handlers:

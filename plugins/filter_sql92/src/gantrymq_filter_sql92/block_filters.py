@@ -24,17 +24,15 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final, NamedTuple
-
-from pybloom_live import BloomFilter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gantrymq.plugin.interfaces import Broker, Candidates, MetricFamily, ValuesOf
 from gantrymq.plugin.model import Queue, Role
-from gantrymq_filter_sql92.expression import CompiledExpression
-from gantrymq_filter_sql92.filter import MatchingMessages, required_equalities
-from gantrymq_filter_sql92.nodes import Expression
 from gantrymq_filter_sql92.settings import BLOCK_ENTRIES, BYTES, VALUES
 from gantrymq_filter_sql92.values import EvaluationFailed, to_double, to_integer
+
+if TYPE_CHECKING:
+    from gantrymq_filter_sql92.filter import MatchingMessages
 
 _ERROR_RATE: Final = 0.01
 _MOST_LOOKUPS: Final = 256  # keys looked up by one pull: 1 ms
@@ -53,15 +51,6 @@ class RequiredKeys(NamedTuple):
     keys: frozenset[str]
 
 
-def required_keys(tree: Expression) -> RequiredKeys | None:
-    """Return the property and the keys that *tree* requires; None if it does not require equalities of one property."""
-    pairs = required_equalities(tree)
-    names = {pair.name for pair in pairs or ()}
-    if not pairs or len(names) != 1:
-        return None
-    return RequiredKeys(names.pop(), frozenset(_key(pair.value) for pair in pairs))
-
-
 @lru_cache(maxsize=256)
 def keys_of(value: bytes) -> frozenset[str]:
     """Return the keys of a stored value."""
@@ -71,10 +60,10 @@ def keys_of(value: bytes) -> frozenset[str]:
         numbers.add(to_double(text) + 0.0)  # 0.0 for -0.0
     with suppress(EvaluationFailed):
         numbers.add(float(to_integer(text, 64)))
-    return frozenset(("=" + value.decode("latin-1"), *map(_key, numbers)))
+    return frozenset(("=" + value.decode("latin-1"), *map(key_of, numbers)))
 
 
-def _key(value: str | float) -> str:
+def key_of(value: str | float) -> str:
     return "=" + value.encode().decode("latin-1") if isinstance(value, str) else f"#{value!r}"
 
 
@@ -100,6 +89,8 @@ class _Bloom:
     """The state of a block with a Bloom filter."""
 
     def __init__(self, values: set[bytes]) -> None:
+        from pybloom_live import BloomFilter  # most brokers have no such block
+
         keys = {key for value in values for key in keys_of(value)}
         self._filter = BloomFilter(max(len(keys), 1), _ERROR_RATE)
         for key in keys:
@@ -262,37 +253,6 @@ class BlockFilters:
             self._remove(key)
 
 
-class SkippingMessages(MatchingMessages):
-    """An expression that requires equalities of one property; a `gantrymq.interfaces.SkippingFilter`."""
-
-    __slots__ = ("_filters", "_required")
-
-    def __init__(
-        self, expression: CompiledExpression, required: RequiredKeys, filters: Callable[[], BlockFilters | None]
-    ) -> None:
-        """*filters*: return those of the running broker, None if there are none."""
-        super().__init__(expression)
-        self._required, self._filters = required, filters
-
-    def candidates(self, queue: Queue, version: int, begin: int, end: int) -> Candidates:
-        """Return the first part that no block filter excludes."""
-        filters = self._filters()
-        if filters is None:
-            return Candidates(queue, version, begin, end, end)
-        return filters.candidates(self._required, queue, version, begin, end)
-
-    def narrowed(self, part: Candidates, end: int, values: ValuesOf) -> tuple[list[int], int] | None:
-        """Collect values of blocks that are read again, and use them."""
-        filters = self._filters()
-        return None if filters is None else filters.narrowed(self._required, part, end, values)
-
-    def examined(self, part: Candidates, end: int) -> None:
-        """Note that blocks were read."""
-        filters = self._filters()
-        if filters is not None:
-            filters.examined(self._required, part, end)
-
-
 def _bytes_of(state: _State) -> int:
     """Return roughly the memory that a block takes."""
     match state:
@@ -317,6 +277,8 @@ class BlockFilterService:
 
     def filter_of(self, found: MatchingMessages) -> MatchingMessages:
         """Return the filter of an expression that uses block filters, if the expression allows that."""
+        from gantrymq_filter_sql92.skipping import SkippingMessages, required_keys
+
         required = required_keys(found.expression.tree)
         return found if required is None else SkippingMessages(found.expression, required, self._current)
 

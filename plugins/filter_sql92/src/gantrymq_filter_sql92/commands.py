@@ -23,10 +23,10 @@ from gantrymq.plugin.commands import (
 )
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.properties import encode
-from gantrymq_filter_sql92.block_filters import required_keys
 from gantrymq_filter_sql92.explain import answer_of, format_expression, tree_lines
 from gantrymq_filter_sql92.expression import CompiledExpression, read
 from gantrymq_filter_sql92.nodes import ExpressionRefused
+from gantrymq_filter_sql92.skipping import required_keys
 
 _GROUP = "TOOLS_CONSUMER"  # exists on every broker, even if groups are not created automatically
 _REST_SHOWN = 40  # characters

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gantrymq.plugin import hookimpl
-from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
-from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
-from gantrymq_filter_sql92.settings import BIT_MAP_SCHEMA, BLOCKS_SCHEMA
 
 if TYPE_CHECKING:
-    from gantrymq_filter_sql92.bitmap.service import FilterBitMap
-    from gantrymq_filter_sql92.block_filters import BlockFilterService
+    from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
+    from gantrymq.plugin.remoting import HandlerRegistry
+    from gantrymq_filter_sql92.filter_type import BrokerFilterType
 
-# pluggy calls the hooks of one load in a row; filters come before services
-_of_this_load: list[tuple[FilterBitMap, BlockFilterService]] = []
+_of_this_load: list[BrokerFilterType] = []  # the filter hook runs before those that use it
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings."""
+    from gantrymq_filter_sql92.settings import BIT_MAP_SCHEMA, BLOCKS_SCHEMA
+
     for setting in (*BIT_MAP_SCHEMA, *BLOCKS_SCHEMA):
         registry.add(setting)
 
@@ -27,34 +26,27 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Register the filter type."""
-    from gantrymq_filter_sql92.bitmap.service import FilterBitMap  # commands need neither these nor the grammar
-    from gantrymq_filter_sql92.block_filters import BlockFilterService
-    from gantrymq_filter_sql92.expression import compiled
-    from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
+    from gantrymq_filter_sql92.filter_type import BrokerFilterType
 
-    def filter_type() -> Sql92Filter:
-        compiled("TRUE")  # loads the grammar, so that no pull waits for it
-        return Sql92Filter(lambda subscription, found: bit_map.filter_of(subscription, blocks.filter_of(found)))
-
-    blocks = BlockFilterService()
-    bit_map = FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
-    _of_this_load[:] = [(bit_map, blocks)]
-    registry.add(SQL92, filter_type)
+    filter_type = BrokerFilterType()
+    _of_this_load[:] = [filter_type]
+    registry.add(filter_type.name, lambda: filter_type)
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handler of queue entries with bits."""
-    bit_map, _ = _of_this_load[0]
-    for code, handler in handlers_of(bit_map.queue_entries).items():
+    from gantrymq.plugin.remoting import handlers_of
+
+    for code, handler in handlers_of(_of_this_load[0].bit_map.queue_entries).items():
         registry.add(code, handler)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the services of the bit map and of the block filters."""
-    for service in _of_this_load[0]:
-        registry.add(service)
+    registry.add(_of_this_load[0].bit_map)
+    registry.add(_of_this_load[0].blocks)
 
 
 @hookimpl

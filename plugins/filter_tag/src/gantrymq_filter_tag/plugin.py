@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gantrymq.plugin import hookimpl
-from gantrymq.plugin.interfaces import FilterRegistry
-from gantrymq_filter_tag.filter import TagFilter
+
+if TYPE_CHECKING:
+    from gantrymq.plugin.interfaces import FilterRegistry
 
 
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Register the filter type TAG."""
+    from gantrymq_filter_tag.filter import TagFilter
+
     registry.add(TagFilter.name, TagFilter)

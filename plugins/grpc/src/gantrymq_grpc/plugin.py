@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gantrymq.plugin import hookimpl
-from gantrymq.plugin.interfaces import ConfigRegistry, ListenerProtocol, ProtocolRegistry, ServiceRegistry
-from gantrymq_grpc.mastership import Mastership
-from gantrymq_grpc.settings import SCHEMA
+
+if TYPE_CHECKING:
+    from gantrymq.plugin.interfaces import ConfigRegistry, ListenerProtocol, ProtocolRegistry, ServiceRegistry
+    from gantrymq_grpc.mastership import Mastership
 
 _HTTP2: Final = b"PRI * HTTP/2.0"  # begins the preface of a client
 
-_of_this_load = [Mastership()]  # the protocol hook runs before the service hook, and both use the same object
+_of_this_load: list[Mastership] = []  # the protocol hook runs before the service hook, and both use the same object
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings of the protocol."""
+    from gantrymq_grpc.settings import SCHEMA
+
     for setting in SCHEMA:
         registry.add(setting)
 
@@ -24,7 +27,10 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_protocols(registry: ProtocolRegistry) -> None:
     """Register the protocol; what it needs is imported when a broker has a listener for it."""
-    mastership = _of_this_load[0] = Mastership()
+    from gantrymq_grpc.mastership import Mastership
+
+    mastership = Mastership()
+    _of_this_load[:] = [mastership]
 
     def protocol() -> ListenerProtocol:
         from gantrymq_grpc.protocol import GrpcProtocol

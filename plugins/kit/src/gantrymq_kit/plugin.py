@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gantrymq.plugin import hookimpl
-from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry
-from gantrymq_kit.filters.service import CustomFilters
-from gantrymq_kit.settings import SCHEMA
+
+if TYPE_CHECKING:
+    from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the time limits of filters."""
+    from gantrymq_kit.settings import SCHEMA
+
     for setting in SCHEMA:
         registry.add(setting)
 
@@ -18,6 +22,8 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the service that guards custom filters."""
+    from gantrymq_kit.filters.service import CustomFilters
+
     registry.add(CustomFilters())
 
 

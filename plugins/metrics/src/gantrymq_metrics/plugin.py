@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gantrymq.plugin import hookimpl
-from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
-from gantrymq_metrics.service import MetricsService
-from gantrymq_metrics.settings import SCHEMA
+
+if TYPE_CHECKING:
+    from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings of the metrics port."""
+    from gantrymq_metrics.settings import SCHEMA
+
     for setting in SCHEMA:
         registry.add(setting)
 
@@ -18,4 +22,6 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the service."""
+    from gantrymq_metrics.service import MetricsService
+
     registry.add(MetricsService())

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gantrymq.plugin.interfaces import BrokerStorage, RawLog
 from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, DurableMark, blank_end, is_damaged, keep
-from gantrymq_replication.link import Link
+from gantrymq_replication.link import Link, first_ended
 from gantrymq_replication.log_comparison import fixed_comparison, last_record_start, read_whole
 from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, keep_records
 from gantrymq_replication.settings import HaSettings
@@ -272,17 +272,3 @@ class Copying(MasterConnection):
                 marked = self._have()
                 await self._store.flushed(marked)
                 await self._mark.write(marked)
-
-
-async def first_ended(*parts: Coroutine[Any, Any, object]) -> None:
-    """Run *parts* until the first one ends, and raise its exception."""
-    tasks = [asyncio.ensure_future(each) for each in parts]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    for task in tasks:
-        if task in done:
-            task.result()

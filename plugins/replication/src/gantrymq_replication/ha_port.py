@@ -18,8 +18,7 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.model import format_address, is_loopback, parse_address
 from gantrymq.plugin.world import Clock, Listener
-from gantrymq_replication.copying import first_ended
-from gantrymq_replication.link import Link
+from gantrymq_replication.link import Link, first_ended
 from gantrymq_replication.sending import Frames, LogSending, SentLog
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import HaStreams, Silence

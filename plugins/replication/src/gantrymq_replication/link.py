@@ -219,3 +219,17 @@ class Link(asyncio.Protocol):
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a connection of replication failed", exc_info=error)
             self.abort()
+
+
+async def first_ended(*parts: Coroutine[Any, Any, object]) -> None:
+    """Run *parts* until the first one ends, and raise its exception."""
+    tasks = [asyncio.ensure_future(each) for each in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if task in done:
+            task.result()

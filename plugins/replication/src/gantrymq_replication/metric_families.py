@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import attrs
 
 from gantrymq.plugin.interfaces import MetricFamily
-from gantrymq_replication.election.machine import Machine
-from gantrymq_replication.election.service import ElectionService
-from gantrymq_replication.state import State
+
+if TYPE_CHECKING:
+    from gantrymq_replication.election.elected_broker import ElectedBroker
+    from gantrymq_replication.election.machine import Machine
+    from gantrymq_replication.state import State
 
 _T = TypeVar("_T")
 
@@ -99,7 +101,7 @@ _REPLICATION: Final[Sequence[_Metric[State]]] = (
     ),
 )
 
-_ELECTION: Final[Sequence[_Metric[ElectionService]]] = (
+_ELECTION: Final[Sequence[_Metric[ElectedBroker]]] = (
     _Metric(
         "gantrymq_election_role",
         "1 for the role of this broker; a master is fenced while it may accept no messages.",
@@ -156,12 +158,12 @@ def replication_metrics(state: Callable[[], State]) -> list[Callable[[], MetricF
     return [partial(each.read, state) for each in _REPLICATION]
 
 
-def election_metrics(election: ElectionService) -> list[Callable[[], MetricFamily]]:
+def election_metrics(election: ElectedBroker) -> list[Callable[[], MetricFamily]]:
     """Return the callbacks to register."""
     return [partial(each.read, lambda: election) for each in _ELECTION]
 
 
-def _role_of(election: ElectionService) -> str:
+def _role_of(election: ElectedBroker) -> str:
     """Return the role of this broker, one of `_ROLES`; a master that may not accept messages is fenced."""
     machine = election.machine
     if machine is not None and machine.is_master:

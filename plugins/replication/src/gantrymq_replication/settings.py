@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.model import parse_address, split_addresses
 from gantrymq.plugin.settings import Setting, Settings
-from gantrymq_replication.election.machine import Fencing
-from gantrymq_replication.election.sync_set import SyncSetSettings
+from gantrymq_replication.election.fencing import Fencing
+
+if TYPE_CHECKING:
+    from gantrymq_replication.election.sync_set import SyncSetSettings
 
 SYNC_MASTER: Final = "SYNC_MASTER"
 SLAVE: Final = "SLAVE"
@@ -365,6 +367,8 @@ class ElectionSettings:
 
     def set_rules(self, own_id: int) -> SyncSetSettings:
         """Return how this broker treats its in-sync set as the master."""
+        from gantrymq_replication.election.sync_set import SyncSetSettings  # fixed roles have no set
+
         return SyncSetSettings(
             own_id=own_id,
             least_copies=self.least_copies,

@@ -8,18 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gantrymq.errors import ConfigError, GantryError, StoreError
 from gantrymq.plugin.interfaces import Broker, RawLog
 from gantrymq.plugin.model import Role, parse_address
 from gantrymq.plugin.world import wait_set
-from gantrymq_replication.copying import Copying
 from gantrymq_replication.damage import DurableMark
-from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.streams import HaStreams
+
+if TYPE_CHECKING:
+    from gantrymq_replication.copying import Copying
 
 log = logging.getLogger("gantrymq.replication")
 
@@ -117,6 +118,8 @@ class SlaveService:
         await broker.role.change(Role.REPLICA, 1)
         broker.role.keep_from(lambda: raw_log.log_range().max_offset)  # its own retention decides
         broker.registration.change(broker_id=rules.broker_id)
+        from gantrymq_replication.master_broker import MasterBroker  # a master needs neither this nor `copying`
+
         self._master = MasterBroker(broker)
         self._cancel = broker.registration.on_master_told(self._learn)
         self._task = asyncio.ensure_future(self._follow(raw_log))
@@ -207,6 +210,8 @@ class SlaveService:
             await clock.sleep(0.01)
 
     async def _copy(self, raw_log: RawLog, address: str) -> None:
+        from gantrymq_replication.copying import Copying
+
         await self._mark.begin(raw_log.log_range().max_offset)
         link = await self._streams.connect(*parse_address(address))
         self._copying = copying = Copying(

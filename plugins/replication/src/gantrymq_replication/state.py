@@ -42,9 +42,9 @@ from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.model import Role
 from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.copying import MasterConnection
+from gantrymq_replication.election.elected_broker import ElectedBroker
 from gantrymq_replication.election.epochs import NO_END
 from gantrymq_replication.election.machine import Standing
-from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.tables import TablesService
@@ -191,7 +191,7 @@ def _copying(connection: MasterConnection | None, read_at_ms: int, now: float) -
 # --- elected roles ----------------------------------------------------------------------------------------------------
 
 
-def elected_state(broker: Broker, election: ElectionService, tables: TablesService) -> State:
+def elected_state(broker: Broker, election: ElectedBroker, tables: TablesService) -> State:
     """Return the state of a broker whose role is elected."""
     master, machine = broker.role.current is Role.MASTER, election.machine
     held = machine.set if machine is not None and machine.is_master else None
@@ -220,7 +220,7 @@ def elected_state(broker: Broker, election: ElectionService, tables: TablesServi
     )
 
 
-def _slaves(election: ElectionService, end: int, now: float) -> list[SlaveState]:
+def _slaves(election: ElectedBroker, end: int, now: float) -> list[SlaveState]:
     machine = election.machine
     held = machine.set if machine is not None else None
     followers, members = ({}, frozenset[int]()) if held is None else (held.followers, held.members)
@@ -241,7 +241,7 @@ def _slaves(election: ElectionService, end: int, now: float) -> list[SlaveState]
     ]
 
 
-def election_members(election: ElectionService) -> dict[str, Any]:
+def election_members(election: ElectedBroker) -> dict[str, Any]:
     """Return GantryMQ's member ``election`` of 907; before this broker has an id in its set, it knows no master."""
     machine, running, rules = election.machine, election.election, election.rules
     standing = Standing(None, 0, frozenset(), 0) if machine is None else machine.standing
@@ -272,7 +272,7 @@ def election_members(election: ElectionService) -> dict[str, Any]:
     }
 
 
-def epoch_cache(election: ElectionService) -> dict[str, Any]:
+def epoch_cache(election: ElectedBroker) -> dict[str, Any]:
     """Return RocketMQ's EpochEntryCache, whose last epoch has no end."""
     registration, entries = election.broker.registration, election.log.epochs.entries
     ends = [*(each.start for each in entries[1:]), NO_END][: len(entries)]  # an empty log has no epochs

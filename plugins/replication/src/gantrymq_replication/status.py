@@ -10,7 +10,7 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getBroke
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gantrymq.errors import RequestRefused
 from gantrymq.plugin.headers import Header, Int64, header_of
@@ -23,8 +23,11 @@ from gantrymq_replication.master import MasterService
 from gantrymq_replication.metric_families import election_metrics, replication_metrics
 from gantrymq_replication.peers import BROKER_STOPS
 from gantrymq_replication.slave import SlaveService
-from gantrymq_replication.state import State, elected_state, epoch_cache, fixed_state
 from gantrymq_replication.tables import TablesService
+
+if TYPE_CHECKING:
+    from gantrymq_replication.election.elected_broker import ElectedBroker
+    from gantrymq_replication.state import State
 
 
 @header_of(BROKER_STOPS)
@@ -54,19 +57,27 @@ class StatusService:
     async def start(self, broker: Broker) -> None:
         """Register the metrics, and wait for the id in the election: this service is the last one to start."""
         self._broker = broker
-        elected = election_metrics(self._election) if self._election.enabled else []
-        for read in (*replication_metrics(self.state), *elected):
+        for read in replication_metrics(self.state):
             broker.metrics.register(read)
-        if self._election.enabled:
-            await self._election.settle_id()
+        if (elected := self._elected) is not None:
+            for read in election_metrics(elected):
+                broker.metrics.register(read)
+            await elected.settle_id()
 
     async def stop(self) -> None:
         """Do nothing: the metrics go with the service."""
 
+    @property
+    def _elected(self) -> ElectedBroker | None:
+        """This broker in the election; None with fixed roles."""
+        return self._election.elected if self._election.enabled else None
+
     def state(self) -> State:
         """Return the state of replication now."""
-        if self._election.enabled:
-            return elected_state(self._broker, self._election, self._tables)
+        from gantrymq_replication.state import elected_state, fixed_state  # when the state is read first
+
+        if (elected := self._elected) is not None:
+            return elected_state(self._broker, elected, self._tables)
         return fixed_state(self._broker, self._master, self._slave, self._acting, self._tables)
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -79,16 +90,18 @@ class StatusService:
     @serves(RequestCode.GET_BROKER_EPOCH_CACHE, action=Action.GET)
     def epochs(self, asked: Command, connection: Connection) -> Command:
         """Answer 1007: the epochs of the log; with fixed roles refuse it, with RocketMQ's sentence."""
-        if not self._election.enabled:
+        if (elected := self._elected) is None:
             raise RequestRefused(1, "this request only for controllerMode ")
-        return _answer(asked, epoch_cache(self._election))
+        from gantrymq_replication.state import epoch_cache
+
+        return _answer(asked, epoch_cache(elected))
 
     @serves(BROKER_STOPS, action=Action.UPDATE)
     def broker_stops(self, asked: Command, connection: Connection) -> Command:
         """Handle 65037: a slave stops, or the last master after it has handed over to this one."""
         replicas = self._master.replicas if self._broker.role.current is Role.MASTER else None
-        if self._election.enabled:
-            self._election.stops(_BrokerStopsRequest.from_ext(asked.ext).broker_id)
+        if (elected := self._elected) is not None:
+            elected.stops(_BrokerStopsRequest.from_ext(asked.ext).broker_id)
         elif replicas is not None:
             replicas.stops(format_address(*connection.peer).rpartition(":")[0])
         return response_to(asked)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gantrymq.plugin import hookimpl
-from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
-from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
-from gantrymq_request_reply.replies import SETTINGS, ReplyService
+
+if TYPE_CHECKING:
+    from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
+    from gantrymq.plugin.remoting import HandlerRegistry
+    from gantrymq_request_reply.replies import ReplyService
 
 _made: list[ReplyService] = []  # set by the handler hook for the service hook, which runs after it
 
@@ -13,6 +17,8 @@ _made: list[ReplyService] = []  # set by the handler hook for the service hook, 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings."""
+    from gantrymq_request_reply.replies import SETTINGS
+
     for setting in SETTINGS:
         registry.add(setting)
 
@@ -20,6 +26,9 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of replies; each broker has its own object."""
+    from gantrymq.plugin.remoting import handlers_of
+    from gantrymq_request_reply.replies import ReplyService
+
     replies = ReplyService()
     _made[:] = [replies]
     for code, handler in handlers_of(replies).items():

@@ -13,7 +13,6 @@ import contextlib
 import errno
 import functools
 import os
-import shutil
 import stat as mode_bits
 import sys
 import threading
@@ -220,6 +219,8 @@ class RealFiles:
         while not path.exists() and path != path.parent:
             path = path.parent
         if sys.platform == "win32":
+            import shutil
+
             usage = shutil.disk_usage(path)
             return DiskUsage(usage.total, usage.free, usage.free)
         else:  # without else, mypy reports unreachable code on Windows

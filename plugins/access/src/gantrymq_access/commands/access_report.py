@@ -11,7 +11,7 @@ import click
 from gantrymq.client import Admin
 from gantrymq.plugin.commands import print_json, say
 from gantrymq_access.commands.options import Place, ask_each, brokers_text, places_of
-from gantrymq_access.records import ACCESS_REPORT
+from gantrymq_access.service import ACCESS_REPORT
 from gantrymq_admin.commands.lists import Columns, local_times, print_records
 from gantrymq_admin.commands.options import admin_command, served_by, where_options
 

@@ -11,7 +11,7 @@ from gantrymq.errors import ClientError
 from gantrymq.plugin.commands import CommandGroup
 from gantrymq_access.administration import UserRequest, user_of
 from gantrymq_access.commands.options import at_each, places_of, show_rows, user_named
-from gantrymq_access.records import CLOSE_CLIENTS
+from gantrymq_access.service import CLOSE_CLIENTS
 from gantrymq_admin.commands.options import admin_command, served_by, where_options
 
 _CLOSED: Final = "closed"

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.plugin.interfaces import Broker
@@ -29,12 +29,13 @@ from gantrymq.plugin.model import Action, Role, format_address, parse_address
 from gantrymq.plugin.network import inner_client
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, response_to, serves
 from gantrymq.plugin.world import Clock, Timer, wait_set
-from gantrymq_replication.acting.escape_bridge import Escape, NoEscape
-from gantrymq_replication.acting.group import ExchangeHaInfo, Group, MinBrokerIdChange, PeerSettings
-from gantrymq_replication.acting.policy import ActingPolicy
-from gantrymq_replication.acting.takeover import take_over
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.slave import SlaveService
+
+if TYPE_CHECKING:  # imported where they are used: most brokers belong to no group with acting masters
+    from gantrymq_replication.acting.escape_bridge import Escape, NoEscape
+    from gantrymq_replication.acting.group import ExchangeHaInfo, PeerSettings
+    from gantrymq_replication.acting.policy import ActingPolicy
 
 log = logging.getLogger("gantrymq.replication")
 
@@ -49,10 +50,11 @@ class ActingService:
     stops_last = True  # as the slave's service, which starts before it
     roles = frozenset(Role)
 
+    _outlet: Escape | NoEscape  # set at the start
+
     def __init__(self, slave: SlaveService) -> None:
         self._slave = slave
         self._policy: ActingPolicy | None = None
-        self._outlet: Escape | NoEscape = NoEscape()
         self._task: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
         self._told = asyncio.Event()
@@ -108,6 +110,11 @@ class ActingService:
             )
         if broker.store_capabilities.raw_log is None:
             raise ConfigError("enableSlaveActingMaster=true: this store cannot be copied; select store=mmap")
+        from gantrymq_replication.acting.escape_bridge import Escape, NoEscape
+        from gantrymq_replication.acting.group import Group, PeerSettings
+        from gantrymq_replication.acting.policy import ActingPolicy
+        from gantrymq_replication.acting.takeover import take_over
+
         self._broker, self._clock, self._period_s = broker, broker.world.clock, rules.group_period_s
         self._client = inner_client(broker.world, settings)
         self._group = Group(broker, self._client, rules.heartbeat_timeout_ms)
@@ -150,6 +157,8 @@ class ActingService:
 
     def _info(self, ha_address: str) -> ExchangeHaInfo:
         """Return the header with the addresses of a master, of which *ha_address* is one."""
+        from gantrymq_replication.acting.group import ExchangeHaInfo
+
         return ExchangeHaInfo(
             master_ha_address=ha_address,
             master_flush_offset=self._broker.store.state().max_log_offset,
@@ -210,6 +219,8 @@ class ActingService:
             "this process stood still for %.1f s, and slaves may have acted for it; their progress is taken over",
             self._stood_still_s,
         )
+        from gantrymq_replication.acting.takeover import take_over
+
         self._stood_still_s, role = 0.0, self._broker.role
         try:
             await role.change(Role.REPLICA, role.epoch)
@@ -242,6 +253,8 @@ class ActingService:
     @serves(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, access=in_operation)
     def changed(self, asked: Command, connection: Connection) -> Command:
         """Handle 905: ask for the members of the group now. The content of the request is not trusted."""
+        from gantrymq_replication.acting.group import MinBrokerIdChange
+
         MinBrokerIdChange.from_ext(asked.ext)
         self._told.set()
         return response_to(asked)
@@ -249,6 +262,8 @@ class ActingService:
     @serves(RequestCode.EXCHANGE_BROKER_HA_INFO, action=Action.UPDATE)
     async def exchange(self, asked: Command, connection: Connection) -> Command:
         """Handle 906: a master announces its return, or a slave asks for the addresses of this master."""
+        from gantrymq_replication.acting.group import ExchangeHaInfo
+
         told = ExchangeHaInfo.from_ext(asked.ext)
         if self._policy is None:
             return response_to(asked)

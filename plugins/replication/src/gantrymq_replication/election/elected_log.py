@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.errors import LogMismatch
-from gantrymq.plugin.interfaces import BrokerEnvironment, BrokerStorage, LogRange, RawLog
+from gantrymq.plugin.interfaces import BrokerStorage, LogRange, RawLog
 from gantrymq_replication.damage import LONGEST_BYTES, DurableMark, is_damaged
 from gantrymq_replication.election.auto_switch import HandshakeAnswer
-from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
+from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList, confirm_file
 from gantrymq_replication.log_comparison import (
     FIXED,
     OVERLAP_BYTES,
@@ -31,12 +31,10 @@ from gantrymq_replication.log_comparison import (
     unconfirmed,
 )
 from gantrymq_replication.protocol import Refused, keep_records
-from gantrymq_replication.settings import epoch_path
 from gantrymq_replication.slave_log import last_message
 
 log = logging.getLogger("gantrymq.replication")
 
-_FILE: Final = "confirmed"
 _COPY: Final = (
     "this log was copied as a slave of fixed roles: start its master, which is elected first, so that this broker "
     "follows it once. If the master is lost, start this broker once with brokerRole=ASYNC_MASTER"
@@ -318,11 +316,6 @@ class ElectedLog:
         return end
 
 
-def confirm_file(broker: BrokerEnvironment) -> Path:
-    """Return the file with the confirm offset."""
-    return broker.root / "plugins" / "replication" / _FILE
-
-
 async def _whole(work: Coroutine[Any, Any, None]) -> None:
     """Do *work* to its end if the caller is cancelled meanwhile: a store that was truncated in part takes no more."""
     task = asyncio.ensure_future(work)
@@ -331,13 +324,3 @@ async def _whole(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-async def forget_epochs(broker: BrokerEnvironment) -> None:
-    """Remove the epochs of the log, before anything is appended to it."""
-    files, epochs = broker.world.files, EpochFile(broker.world.files, epoch_path(broker.settings, broker.root))
-    if epochs.exists:
-        await broker.world.workers.run(epochs.save, EpochList())
-        log.warning("the roles are fixed now, so the epochs of the log were removed: %s", epochs.path)
-    if files.stat(confirm_file(broker)) is not None:
-        await broker.world.workers.run(files.remove, confirm_file(broker))

@@ -16,13 +16,20 @@ Source: apache/rocketmq store/.../ha/autoswitch/EpochFileCache.java, common/.../
 from __future__ import annotations
 
 import itertools
+import logging
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from gantrymq.errors import StoreDamaged
+from gantrymq.plugin.interfaces import BrokerEnvironment
 from gantrymq.plugin.world import FileTree
+from gantrymq_replication.settings import epoch_path
+
+log = logging.getLogger("gantrymq.replication")
+
+_CONFIRMED: Final = "confirmed"  # the file
 
 NO_END: Final = (1 << 63) - 1  # the end of the last epoch in Java's answers
 
@@ -229,3 +236,18 @@ class EpochFile:
             else:
                 self._files.replace(self._backup, before)
         self._files.replace(self.path, format_epochs(epochs.entries))
+
+
+def confirm_file(broker: BrokerEnvironment) -> Path:
+    """Return the file with the confirm offset."""
+    return broker.root / "plugins" / "replication" / _CONFIRMED
+
+
+async def forget_epochs(broker: BrokerEnvironment) -> None:
+    """Remove the epochs of the log, before anything is appended to it."""
+    files, epochs = broker.world.files, EpochFile(broker.world.files, epoch_path(broker.settings, broker.root))
+    if epochs.exists:
+        await broker.world.workers.run(epochs.save, EpochList())
+        log.warning("the roles are fixed now, so the epochs of the log were removed: %s", epochs.path)
+    if files.stat(confirm_file(broker)) is not None:
+        await broker.world.workers.run(files.remove, confirm_file(broker))

@@ -18,12 +18,12 @@ from gantrymq.errors import GantryError
 from gantrymq.plugin.interfaces import Broker, BrokerStorage
 from gantrymq.plugin.model import parse_address
 from gantrymq.plugin.world import wait_set
-from gantrymq_replication.copying import MasterConnection, first_ended
+from gantrymq_replication.copying import MasterConnection
 from gantrymq_replication.election.auto_switch import HandshakeAnswer, Piece, SlaveHandshake, SlaveSide
 from gantrymq_replication.election.elected_log import ElectedLog, MasterLacks, TooOld
 from gantrymq_replication.election.epochs import Epoch
 from gantrymq_replication.election.machine import Follow
-from gantrymq_replication.link import Link
+from gantrymq_replication.link import Link, first_ended
 from gantrymq_replication.log_comparison import Comparison
 from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.protocol import Refused

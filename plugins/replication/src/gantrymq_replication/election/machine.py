@@ -33,15 +33,8 @@ from typing import NamedTuple, TypeAlias
 import attrs
 
 from gantrymq.errors import ConfigError
+from gantrymq_replication.election.fencing import Fencing
 from gantrymq_replication.election.sync_set import ANY_TABLES, Alter, SyncSet, SyncSetSettings
-
-
-class Fencing(enum.Enum):
-    """When a master stops by itself."""
-
-    STRICT = "strict"
-    FAILSAFE = "failsafe"
-    ROCKETMQ = "rocketmq"
 
 
 class Standing(NamedTuple):

@@ -3,7 +3,7 @@
     act         handover   of the master: refuse messages until the set has all, then have another member elected
                 demote     of the master: the same at once, without waiting for the set
                 promote    without a master: elect a broker, see `Engine.admit`
-                forget     of the master: forget a broker that is gone for good, see `ElectionService.forget`
+                forget     of the master: forget a broker that is gone for good, see `ElectedBroker.forget`
     brokerId    that is to be the master, or to be forgotten; not needed for handover and demote
     unclean     promote: it may lack acknowledged messages
     host        forget: of a slave with a fixed role, which has no id in a set
@@ -22,19 +22,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from gantrymq.errors import RequestRefused
 from gantrymq.plugin.headers import Header, Int64, header_of
 from gantrymq.plugin.model import Action
-from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
+from gantrymq.plugin.remoting import Command, Connection, response_to, serves
 from gantrymq.plugin.world import Clock
+from gantrymq_replication.election.elected_broker import ElectedBroker
 from gantrymq_replication.election.engine import EngineError
 from gantrymq_replication.election.machine import Machine
-from gantrymq_replication.election.service import ElectionService
+from gantrymq_replication.election.service import CHANGE_MASTER, ElectionService
 from gantrymq_replication.traffic import Departures
 
-CHANGE_MASTER: Final = cast(RequestCode, 65031)
 _FIXED: Final = "this broker has a fixed role: the master of its set is not elected (enableControllerMode=false)"
 _SEEN_S: Final = 12.0  # for the other broker to be elected
 _LOOK_S: Final = 0.005
@@ -66,13 +66,13 @@ class ElectionRequests:
             RequestRefused: code 1, with a sentence; nothing has changed then, unless it says so.
         """
         wish = _ChangeMasterRequest.from_ext(asked.ext)
-        service = self._election
-        machine = service.machine
-        if not service.enabled and wish.act == "forget" and wish.host:
+        service = self._election.elected if self._election.enabled else None
+        if service is None and wish.act == "forget" and wish.host:
             self._forget_host(wish.host)
             return _answer(asked, {"brokerId": 0, "epoch": 0})
-        if not service.enabled:
+        if service is None:
             raise RequestRefused(1, _FIXED)
+        machine = service.machine
         if machine is None:
             raise RequestRefused(1, service.election.problem if service.election is not None else _FIXED)
         epoch, began = machine.epoch, service.now
@@ -80,7 +80,7 @@ class ElectionRequests:
             if wish.act == "forget" and wish.broker_id is not None:
                 await service.forget(wish.broker_id)
                 return _answer(asked, {"brokerId": wish.broker_id, "epoch": epoch})
-            await self._change(wish, machine)
+            await self._change(wish, service, machine)
         except EngineError as error:
             raise RequestRefused(1, str(error)) from error
         found = await self._seen(machine, epoch, service.clock, own=wish.broker_id == machine.own_id)
@@ -91,8 +91,8 @@ class ElectionRequests:
         if departures is None or not departures.forget(host):
             raise RequestRefused(1, f"this broker has lost no slave at {host}, or it is not the master")
 
-    async def _change(self, wish: _ChangeMasterRequest, machine: Machine) -> None:
-        election, engine = self._election.election, self._election.engine
+    async def _change(self, wish: _ChangeMasterRequest, service: ElectedBroker, machine: Machine) -> None:
+        election, engine = service.election, service.engine
         assert election is not None
         if wish.act in ("handover", "demote"):
             await election.hand_over(wish.broker_id, waits=wish.act == "handover")

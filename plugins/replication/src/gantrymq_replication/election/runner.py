@@ -23,12 +23,12 @@ from gantrymq_replication.election.engine import (
     listed,
     not_clean,
 )
+from gantrymq_replication.election.fencing import Fencing
 from gantrymq_replication.election.machine import (
     BecomeMaster,
     Decision,
     Elect,
     Fence,
-    Fencing,
     Follow,
     Machine,
     Renew,

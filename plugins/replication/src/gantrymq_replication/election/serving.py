@@ -14,11 +14,10 @@ from typing import Protocol
 
 from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.network import BusyPoll
-from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import MasterSide, SlaveHandshake
 from gantrymq_replication.election.elected_log import ElectedLog
 from gantrymq_replication.ha_port import HaPort, ServedSlave
-from gantrymq_replication.link import Link
+from gantrymq_replication.link import Link, first_ended
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.sending import SentLog
 from gantrymq_replication.settings import HaSettings
