@@ -30,7 +30,8 @@ read_batch_entry(const unsigned char *at, Py_ssize_t left, BatchEntry *entry)
     entry->body_size = body_size;
     entry->properties_size = size - LEAST_BATCH_BYTES - body_size;
     entry->flag = (int32_t)read_u32(at + BATCH_FLAG_AT);
-    return (int16_t)(length_at[0] << 8 | length_at[1]) == entry->properties_size;
+    int16_t length = (int16_t)(length_at[0] << 8 | length_at[1]);
+    return length >= 0 && length == entry->properties_size;
 }
 
 #endif
