@@ -664,7 +664,10 @@ def test_offsets_that_are_gone_or_beyond_the_end_are_left():
             await sent(cluster, 1, first=3)
             await cluster.world.clock.sleep(40)
             await sent(cluster, 1, first=4)
-            assert 4 in await all_of(member, 1)
+            received = await all_of(member, 1)
+            if received == [3]:  # from a pull that was waiting when the offset was changed
+                received = await all_of(member, 1)
+            assert 4 in received
 
     simulate_cluster(work)
 

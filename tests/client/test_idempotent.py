@@ -69,8 +69,8 @@ async def send(cluster, count):
 def as_java(monkeypatch):
     """Batches as Java's client sends them: with an id of their own, which brokers append to every message's."""
 
-    def with_id(messages, next_id, max_bytes, *, inner=False):
-        return prepare_batch(messages, next_id, max_bytes, inner=True)
+    def with_id(messages, ids, max_bytes, plain=None, *, inner=False):
+        return prepare_batch(messages, ids, max_bytes, plain, inner=True)
 
     monkeypatch.setattr("gantrymq.client.producing.send_modes.prepare_batch", with_id)
 
