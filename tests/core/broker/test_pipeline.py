@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from fake_store import AskedGate, FakeGate, FakeStore, entry, put
 
-from gantrymq.broker.sending.pipeline import Pipeline
+from gantrymq.broker.sending.pipeline import SINGLE_SENDS, Pipeline
 from gantrymq.errors import (
     FlushDiskTimeout,
     FlushSlaveTimeout,
@@ -750,5 +750,175 @@ def test_a_gate_that_is_asked_passes_in_the_same_step(bench):
         bench.submit("c", message())
         bench.pipeline.append_now()
         assert bench.calls[-1] == ("c", ["OK"])
+
+    bench(main)
+
+
+class Immediate(AskedGate):
+    """Passes single sends at once, if it may."""
+
+    may = True
+
+    def pass_now(self, log_offset, *, alone):
+        self.calls.append(("alone" if alone else "now", log_offset))
+        return self.may
+
+
+class Sends:
+    """Sends through an `Immediate` gate."""
+
+    def __init__(self, bench, *others):
+        self.bench, self.gate, self.source = bench, Immediate(bench.calls), Source()
+        bench.pipeline = Pipeline(bench.store, [self.gate, *others], bench.clock, 5.0)
+
+    async def read(self, *sends, source=None):
+        """Serve one read with *sends*, each of some messages, and all that follows; return the events."""
+        start = len(self.bench.calls)
+        self.start_read(*sends, source=source)
+        await self.settle()
+        return self.bench.names()[start:]
+
+    def start_read(self, *sends, source=None):
+        self.bench.pipeline.hold()
+        for messages in sends:
+            self.bench.submit("answer", *messages)
+        self.bench.pipeline.release(source or self.source)
+
+    async def settle(self):
+        for _ in range(3):
+            await self.bench.turns()
+            self.gate.open()
+
+    async def until_alone(self):
+        """Send one message after the other until the source counts as alone; return the number of sends before."""
+        for number in range(SINGLE_SENDS + 3):
+            if "alone" in await self.read([message()]):
+                return number
+        return -1
+
+
+AT_ONCE = ["put", "now", "publish", "answer"]
+
+
+def test_a_single_send_passes_the_gate_at_once(bench):
+    async def main(bench):
+        sends = Sends(bench)
+        assert await sends.read([message()]) == AT_ONCE
+        assert await sends.read([message()], source=Source()) == AT_ONCE
+        batch = [StoreMessage("T", 0, b"m", b"", same_file_as_previous=number > 0) for number in range(3)]
+        assert await sends.read(batch) == AT_ONCE
+        start = len(bench.calls)
+        bench.submit("answer", message())  # of a plugin
+        await sends.settle()
+        assert bench.names()[start:] == AT_ONCE
+
+    bench(main)
+
+
+def test_several_sends_wait_for_the_gate_together(bench):
+    async def main(bench):
+        sends = Sends(bench)
+        waits = ["put", "gate", "publish"]
+        assert await sends.read([message(), message()]) == [*waits, "answer"]  # accepted by one template
+        assert await sends.read([message()], [message()]) == [*waits, "answer", "answer"]
+        start = len(bench.calls)
+        sends.start_read([message()], source=Source())
+        sends.start_read([message()], source=Source())
+        await sends.settle()
+        assert bench.names()[start:] == [*waits, "answer", "answer"]
+
+    bench(main)
+
+
+def test_a_send_while_another_waits_for_the_gate_waits_too(bench):
+    async def main(bench):
+        sends = Sends(bench)
+        sends.gate.may = False
+        sends.start_read([message()])
+        await bench.turns()
+        assert bench.names() == ["put", "now", "gate"]
+        sends.gate.may = True
+        sends.start_read([message()])
+        await sends.settle()
+        assert bench.names()[3:] == ["put", "publish", "answer", "gate", "publish", "answer"]
+        bench.pipeline.appended_raw(bench.store.end + 100)  # of a master
+        await bench.turns()
+        assert bench.names()[-1] == "gate"
+
+    bench(main)
+
+
+def test_a_single_send_waits_for_a_gate_that_does_not_pass_at_once(bench):
+    async def main(bench):
+        sends = Sends(bench)
+        sends.gate.may = False
+        assert await sends.read([message()]) == ["put", "now", "gate", "publish", "answer"]
+
+    bench(main)
+
+
+def test_a_source_that_sends_one_message_at_a_time_is_alone(bench):
+    async def main(bench):
+        sends = Sends(bench)
+        assert await sends.until_alone() == SINGLE_SENDS  # the first one is no repetition
+        for _ in range(3):
+            assert await sends.read([message()]) == ["put", "alone", "publish", "answer"]
+
+    bench(main)
+
+
+def test_no_messages_are_answered_too(bench):
+    async def main(bench):
+        sends = Sends(bench)
+        assert await sends.read([]) == ["put", "answer"]
+        assert await sends.read([message()]) == AT_ONCE
+
+    bench(main)
+
+
+async def of_another_source(sends):
+    await sends.read([message()], source=Source())
+
+
+async def without_a_source(sends):
+    sends.bench.submit("of a plugin", message())
+    await sends.settle()
+
+
+async def several_in_one_read(sends):
+    await sends.read([message(), message()])
+
+
+async def before_the_answer(sends):
+    sends.gate.may = False
+    sends.start_read([message()])
+    sends.start_read([message()])
+    await sends.settle()
+    sends.gate.may = True
+
+
+async def a_request_without_sends(sends):
+    await sends.read(source=Source())
+
+
+@pytest.mark.parametrize(
+    "other", [of_another_source, without_a_source, several_in_one_read, before_the_answer, a_request_without_sends]
+)
+def test_a_source_is_no_longer_alone_if_something_else_is_asked(bench, other):
+    async def main(bench):
+        sends = Sends(bench)
+        await sends.until_alone()
+        await other(sends)
+        assert "alone" not in await sends.read([message()])
+        assert await sends.until_alone() >= SINGLE_SENDS - 2
+
+    bench(main)
+
+
+def test_a_gate_among_several_never_passes_at_once(bench):
+    async def main(bench):
+        sends = Sends(bench, AtOnce())
+        assert await sends.until_alone() == -1
+        assert "now" not in bench.names()
 
     bench(main)

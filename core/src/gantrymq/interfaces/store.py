@@ -419,6 +419,19 @@ class DropHistory(Protocol):
         """
 
 
+class LoopSync(Protocol):
+    """Optional: a store that can sync on the event loop, for single messages."""
+
+    def sync_now(self, log_offset: int, *, alone: bool) -> bool:
+        """Make everything before *log_offset* durable before returning, if that is expected to take well under 1 ms.
+
+        Return whether it is durable; if not, the caller waits with `MessageStore.flushed`. Raises nothing: `flushed`
+        raises the error of a sync that failed here.
+
+        *alone*: the loop has nothing else to do; otherwise such syncs should take a small share of its time.
+        """
+
+
 class CleaningOnDemand(Protocol):
     """Optional: cleanup at the request of an operator, and by topic attributes at the start of a broker."""
 
@@ -436,6 +449,7 @@ class StoreCapabilities:
     key_queries: KeyQueries | None
     time_search: TimeSearch | None
     cleaning: CleaningOnDemand | None
+    loop_sync: LoopSync | None
     view: Callable[[int], RecordView | Awaitable[RecordView | None] | None]  # `MessageStore.read` without `ColdReads`
     dropped_at: Callable[[str], int]  # always 0 without `DropHistory`
 
@@ -450,6 +464,7 @@ class StoreCapabilities:
             key_queries=found if getattr(store, "query", None) is not None else None,
             time_search=found if getattr(store, "offset_at", None) is not None else None,
             cleaning=found if getattr(store, "clean", None) is not None else None,
+            loop_sync=found if getattr(store, "sync_now", None) is not None else None,
             view=getattr(store, "view", None) or store.read,
             dropped_at=getattr(store, "dropped_at", None) or _never_dropped,
         )

@@ -179,6 +179,10 @@ class MmapStore(StoreWithRawLog):
         """Done when everything before *log_offset* is durable; see `LogFlusher.flushed`."""
         return self._flusher.flushed(log_offset)
 
+    def sync_now(self, log_offset: int, *, alone: bool) -> bool:
+        """Make everything before *log_offset* durable at once, if possible; see `LogFlusher.sync_now`."""
+        return self._flusher.sync_now(log_offset, alone=alone)
+
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
         """Make records that end at or before *up_to* visible; see `Publisher.publish`."""
         entries = self._publisher.publish(up_to if self._limit is None else min(up_to, self._limit))

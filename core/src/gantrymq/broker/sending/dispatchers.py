@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from gantrymq.interfaces import DispatchEntry, Dispatcher, MessageStore
+from gantrymq.interfaces import DispatchEntry, Dispatcher, MessageStore, StoreCapabilities
 from gantrymq.world import Workers
 
 log = logging.getLogger(__name__)
@@ -21,12 +21,17 @@ FLUSH_S = 5.0
 
 
 class SyncFlushGate:
-    """The gate of ``flushDiskType=SYNC_FLUSH``, which waits until the log is synced."""
+    """The gate of ``flushDiskType=SYNC_FLUSH``, which waits until the log is synced.
+
+    `pass_now` syncs on the event loop if the store can, and returns whether the gate has passed.
+    """
 
     name = "sync flush"
 
     def __init__(self, store: MessageStore) -> None:
         self.passed = store.flushed
+        loop_sync = StoreCapabilities.of(store).loop_sync
+        self.pass_now = loop_sync.sync_now if loop_sync is not None else None
 
 
 class Dispatchers:

@@ -6,6 +6,9 @@
                 `- store.publish   queue entries; makes the messages visible to consumers
                      `- listeners (waiting pulls, dispatchers), then the responses to the senders
 
+A single send, while none waits for a gate, may have its sync on the event loop (`SyncFlushGate.pass_now`): handing it
+to a thread takes as long as a quick sync. Several sends share a sync in a thread, while the loop appends the next ones.
+
 Messages become visible only after their gates have passed (RocketMQ's confirm offset), so that no consumer sees a
 message that a power failure then loses. A message with WAIT=false is acknowledged after the append, and becomes visible
 with the others.
@@ -21,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
+from typing import Final
 
 from gantrymq.errors import FlushDiskTimeout, GantryError, ServiceNotAvailable, StoreError, Unconfirmed
 from gantrymq.interfaces import DispatchEntry, Gate, MessageBatch, MessageStore, PutResult, PutStatus, StoreMessage
@@ -31,6 +35,8 @@ Done = Callable[[Sequence[PutResult], GantryError | None], None]
 Published = Callable[[Sequence[DispatchEntry]], None]
 Acknowledged = Callable[[int, float], None]
 _Submission = tuple[Sequence[StoreMessage], Done]
+
+SINGLE_SENDS: Final = 8  # consecutive reads with one send each, all of one client, after which it counts as alone
 
 log = logging.getLogger(__name__)
 
@@ -71,11 +77,15 @@ class Pipeline:
         self._last_looks = tuple(each.last_look for each in gates if hasattr(each, "last_look"))
         self._clock = clock
         self._gate_timeout_s = gate_timeout_s
+        only = self._gates[0] if len(self._gates) == 1 else None  # replicas must get the bytes before the sync ends
+        self._pass_now: Callable[..., bool] | None = getattr(only, "pass_now", None)
         self._loop = asyncio.get_running_loop()
         self._incoming: list[tuple[Sequence[StoreMessage], Done]] = []
         self._scheduled = False
         self._held = False
         self._source = LastPeer()  # source of the last release
+        self._single_send = False  # the newest append was of one message or batch, while no gate was waited for
+        self._single_sends = 0  # consecutive releases of a single send each, of one source
         self._waiters: deque[_Waiter] = deque()
         self._appended = 0  # log offset after the newest record
         self._published = 0
@@ -145,11 +155,20 @@ class Pipeline:
         """
         self._held = False
         if not self._incoming:
+            self._single_sends = 0
             return
         if self._source.is_repeat(source) and not self._scheduled:
+            self._single_sends = self._single_sends + 1 if self._is_single_send() else 0
             self._append()
         else:
             self._schedule()
+
+    def _is_single_send(self) -> bool:
+        """Return whether one message or batch was submitted, and none waits for a gate."""
+        if len(self._incoming) > 1 or self._passage is not None:
+            return False
+        messages = self._incoming[0][0]
+        return type(messages) is MessageBatch or len(messages) < 2 or messages[1].same_file_as_previous
 
     def append_now(self) -> None:
         """Append submitted messages before the caller changes the tables that they were checked against."""
@@ -212,6 +231,7 @@ class Pipeline:
         self._have_answered()
 
     def _schedule(self) -> None:
+        self._single_sends = 0
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._append)
@@ -239,9 +259,10 @@ class Pipeline:
 
     def _append(self) -> None:
         self._scheduled = False
-        incoming, self._incoming = self._incoming, []
-        if not incoming:
+        if not self._incoming:
             return
+        self._single_send = self._is_single_send()
+        incoming, self._incoming = self._incoming, []
         began = self._clock.monotonic() if self._timers else 0.0
         incoming, results = self._put(incoming)
         if not incoming:
@@ -366,11 +387,18 @@ class Pipeline:
         passage.waits = True
         answer = partial(self._gate_answered, passage)
         try:
-            ask(passage.target, answer)
+            single, self._single_send = self._single_send, False
+            if single and self._passes_now(passage.target):
+                answer(None)
+            else:
+                ask(passage.target, answer)
         except Exception as error:
             answer(error)
         except asyncio.CancelledError:
             answer(StoreError("a gate was cancelled"))
+
+    def _passes_now(self, target: int) -> bool:
+        return self._pass_now is not None and self._pass_now(target, alone=self._single_sends >= SINGLE_SENDS)
 
     def _gate_answered(self, passage: _Passage, error: Exception | None) -> None:
         if passage is not self._passage or not passage.waits:

@@ -4,6 +4,8 @@ While a sync runs in a thread, requests for more bytes wait for the next sync, w
 ended and covers all of them. A sync covers every file that holds bytes which are not durable, so a batch across the end
 of a file is safe too. The flushed offset moves after the sync, never before.
 
+For a single send, `sync_now` syncs on the event loop while the disk is quick (`sync_times`).
+
 A failed sync is never repeated: the kernel may have dropped the pages it could not write. The store then refuses writes
 until it is restarted and recovers from the contents of the disk.
 
@@ -20,6 +22,7 @@ from gantrymq.plugin.settings import Settings
 from gantrymq.plugin.world import Clock, Timer, Workers
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
+from gantrymq_storage_mmap.log.sync_times import SyncTimes
 
 _PAGE_BYTES = 4096
 
@@ -50,6 +53,7 @@ class LogFlusher:
         self._settings = settings
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._syncing = False
+        self._times = SyncTimes()
         self._timer: Timer | None = None
         self._thorough_at = 0.0
 
@@ -92,6 +96,34 @@ class LogFlusher:
         self.kick()
         return future
 
+    def sync_now(self, log_offset: int, *, alone: bool) -> bool:
+        """Make everything before *log_offset* durable before returning, if the disk is quick; blocks the event loop.
+
+        Return whether it is durable. If not, `flushed` waits for it, and reports a sync that failed here.
+
+        *alone*: the loop has nothing else to do; otherwise it syncs for a limited share of the time.
+        """
+        if log_offset <= self.flushed_offset:
+            return True
+        began = self._clock.monotonic()
+        target, timestamp = self._log.end, self._log.last_timestamp
+        if (
+            self._syncing
+            or self.failure is not None
+            or log_offset > target
+            or not self._times.loop_may_sync(began, alone=alone)
+        ):
+            return False
+        problem: Exception | None = None
+        try:
+            sync_files(self._log.between(self.flushed_offset, target))
+        except Exception as error:
+            problem = error
+        ended = self._clock.monotonic()
+        self._times.took_on_loop(ended - began, ended)
+        self._synced(target, timestamp, began, problem)
+        return problem is None
+
     def kick(self) -> None:
         """Start a sync of everything not durable, unless one runs (another will follow it) or nothing needs it."""
         if self._syncing or self.failure is not None or self.flushed_offset >= self._log.end:
@@ -101,7 +133,13 @@ class LogFlusher:
         target, timestamp = self._log.end, self._log.last_timestamp
         files = self._log.between(self.flushed_offset, target)
         began = self._clock.monotonic()
-        self._workers.submit(sync_files, files, done=lambda _, error: self._synced(target, timestamp, began, error))
+
+        def done(seconds: float | None, error: BaseException | None) -> None:
+            if seconds is not None:
+                self._times.took(seconds)
+            self._synced(target, timestamp, began, error)
+
+        self._workers.submit(timed_sync, files, self._clock, done=done)
 
     async def stop(self) -> None:
         """Make everything durable and stop the background flush.
@@ -155,6 +193,13 @@ class LogFlusher:
 
 
 def sync_files(files: Sequence[LogFile]) -> None:
-    """Sync *files*, oldest first. Runs in a thread."""
+    """Sync *files*, oldest first. For any thread."""
     for log_file in files:
         log_file.file.datasync()
+
+
+def timed_sync(files: Sequence[LogFile], clock: Clock) -> float:
+    """`sync_files`; return the seconds that it took, without the hand-over to the thread and back."""
+    began = clock.monotonic()
+    sync_files(files)
+    return clock.monotonic() - began
