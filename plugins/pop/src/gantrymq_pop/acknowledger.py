@@ -229,9 +229,11 @@ class Acknowledger:
             # Finished: another checkpoint would duplicate it.
             return self._changes.get(message) or NewInvisibleTime(now_ms, invisible_ms)
         again = CheckpointKey(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
-        # Two changes of a message within one millisecond would otherwise have the same key.
+        # A pop and a change of a message within one millisecond would otherwise have the same key. A pop time after the
+        # clock would look like a clock that was set back, and the message would be visible too early.
         while self._revive.pending(handle.revive_queue, again) is not None:
-            again = again._replace(pop_time=again.pop_time + 1)
+            again = again._replace(pop_time=again.pop_time - 1)
+        invisible_ms += now_ms - again.pop_time
         entries: list[RoutedEntry] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,), again=True))]
         # Acknowledged after the new checkpoint, as in ChangeInvisibleTimeProcessor: a crash in between repeats the
         # message instead of losing it.
