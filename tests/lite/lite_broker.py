@@ -6,6 +6,7 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from memory_client import MemoryClient
 
+from gantrymq.errors import ServiceNotAvailable
 from gantrymq.interfaces import LiteAction, LiteMessage, LiteRequest, LiteSubscription, SendRequest
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.properties import encode_text
@@ -25,7 +26,10 @@ class LiteBroker:
 
     @property
     def broker(self):
-        return self.cluster.broker
+        try:
+            return self.cluster.broker
+        except AssertionError as error:  # between stop and start of a restart
+            raise ServiceNotAvailable(str(error)) from error
 
     @property
     def lite(self):
