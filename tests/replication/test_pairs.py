@@ -12,6 +12,7 @@ from gantrymq.errors import ConfigError, FlushSlaveTimeout, RequestRefused, Slav
 from gantrymq.interfaces import SendRequest
 from gantrymq.model.role import Role
 from gantrymq_replication.master import MasterService
+from gantrymq_storage_mmap.store import MmapStore
 from gantrymq_testing.cluster import Cluster
 
 SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2}
@@ -158,6 +159,34 @@ def test_both_sides_poll_between_records_that_come_one_by_one(monkeypatch):
     alone, together = simulate_pair(main)
     assert alone == {"LogSending": [True] * 4, "LogAppending": [True] * 2}
     assert False in together["LogAppending"] and False in together["LogSending"]
+
+
+def test_records_that_come_one_by_one_are_synced_by_the_event_loops_of_both_sides(monkeypatch):
+    syncs, sync_now = [], MmapStore.sync_now
+
+    def noted(store, log_offset, *, alone):
+        syncs.append((store, done := sync_now(store, log_offset, alone=alone)))
+        return done
+
+    monkeypatch.setattr(MmapStore, "sync_now", noted)
+
+    async def main(pair):
+        master = await pair.master(**SYNC, flushDiskType="SYNC_FLUSH")
+        slave = await pair.slave(master, flushDiskType="SYNC_FLUSH")
+        await pair.until(lambda: replicas(master), "report")
+        for _ in range(30):
+            assert (await outcome(master))[0] == 0
+            ends = [each.broker.store.state().flushed_offset for each in (master, slave)]
+            assert ends == [end(master)] * 2
+        single = [done for store, done in syncs if store is slave.broker.store]
+        syncs.clear()
+        await asyncio.gather(*(outcome(master) for _ in range(20)))
+        await pair.equal(master, slave)
+        return single, [store is slave.broker.store for store, _ in syncs]
+
+    single, together = simulate_pair(main)
+    assert len(single) > 15 and all(single[-10:]), "each is synced when it is reported"
+    assert True not in together, "group commit, as before"
 
 
 def test_two_slaves_and_one_that_comes_back():

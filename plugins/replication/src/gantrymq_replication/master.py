@@ -165,11 +165,12 @@ class MasterService:
         DurableMark(broker).forget()
         self.replicas = Replicas(rules, lambda: self._acting.alive)
         durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
+        syncs = (broker.store.flushed, broker.store_capabilities.loop_sync) if durable else ()
         clock = broker.world.clock
         self._slave_logs = SlaveLogs(broker, raw_log)
         busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         shared = _Shared(
-            SentLog(raw_log, clock, rules, busy_poll, broker.store.flushed if durable else None),
+            SentLog(raw_log, clock, rules, busy_poll, *syncs),
             self.replicas,
             self._gate,
             compare=self._slave_logs.compare,

@@ -2,6 +2,9 @@
 
 A slave that has everything gets each append at once, in the step of the event loop that appends. A coroutine
 sends everything else, as fast as the slave reads.
+
+If only what is on the master's disk may be sent, appends wait for a sync. Records that come one by one, each after the
+report of the one before, are synced by the event loop if the disk is quick, because their sender waits for each.
 """
 
 from __future__ import annotations
@@ -14,11 +17,11 @@ from typing import Final, Protocol
 import attrs
 
 from gantrymq.errors import GantryError, LogMismatch
-from gantrymq.plugin.interfaces import RawLog
+from gantrymq.plugin.interfaces import LoopSync, RawLog
 from gantrymq.plugin.network import BusyPoll
 from gantrymq.plugin.world import Clock, Timer, TimeSlices, wait_set
 from gantrymq_replication.link import Link
-from gantrymq_replication.protocol import is_one_record
+from gantrymq_replication.protocol import SINGLE_RECORDS, is_one_record
 from gantrymq_replication.settings import HaSettings
 
 _PIECE_BYTES: Final = 512 * 1024  # read from the log at once
@@ -55,6 +58,7 @@ class SentLog:
     rules: HaSettings
     busy_poll: BusyPoll  # between records that are sent one by one, and their reports
     flushed: Callable[[int], Awaitable[object]] | None = None  # send only the part on the disk, for which this waits
+    loop_sync: LoopSync | None = None  # for records that come one by one
 
 
 class LogSending:
@@ -71,6 +75,8 @@ class LogSending:
         self._written_at = _NEVER
         self._window_at, self._window_bytes = 0.0, 0
         self._news: Timer | None = None
+        self._unreported = True  # the slave has not reported all that was sent
+        self._single_records = 0  # consecutive ones, each appended after the report of the one before
 
     def begin(self, *, ahead: bool = False) -> None:
         """Send from now on; first a heartbeat if there is no more, which shows the slave that it has everything.
@@ -89,7 +95,8 @@ class LogSending:
             return  # the coroutine looks for more by itself
         sent, start = self._sent, self._frames.next_offset
         most = min(_PIECE_BYTES, self._frames.room())
-        if self._flushed is not None or sent.rules.bytes_per_second or end - start > most or not self._link.writable:
+        waits = self._flushed is not None and sent.loop_sync is None
+        if waits or sent.rules.bytes_per_second or end - start > most or not self._link.writable:
             self._wake.set()
             return
         try:
@@ -97,16 +104,26 @@ class LogSending:
         except GantryError:
             data = b""
         if isinstance(data, bytes) and len(data) == end - start:
-            self._write(data)
-            now = self._written_at
-            sent.busy_poll.happened(self, now, now, alone=is_one_record(data))
-            return
-        if not isinstance(data, bytes):  # not in memory
+            single = is_one_record(data)
+            if self._flushed is None or self._sync_now(end, single=single):
+                self._write(data)
+                now = self._written_at
+                sent.busy_poll.happened(self, now, now, alone=single)
+                return
+        elif not isinstance(data, bytes):  # not in memory
             asyncio.ensure_future(data).cancel()
         self._wake.set()
 
+    def _sync_now(self, end: int, *, single: bool) -> bool:
+        """Sync the log up to *end* in this step if a *single* record was appended, after others. Return whether."""
+        self._single_records = self._single_records + 1 if single and not self._unreported else 0
+        if self._sent.loop_sync is None or self._single_records < SINGLE_RECORDS:
+            return False
+        return self._sent.loop_sync.sync_now(end, alone=True)
+
     def reported(self, heard_at: float, *, alone: bool) -> None:
         """Note that a report of *heard_at* was handled; *alone* if the slave has all that was sent."""
+        self._unreported = not alone
         self._sent.busy_poll.happened(self, heard_at, self._now(), alone=alone)
 
     def tell(self) -> None:
@@ -171,6 +188,7 @@ class LogSending:
             parts += self._frames.transfer(data[start : start + size])
         self._link.writelines(parts)
         self._written_at = self._now()
+        self._unreported = self._unreported or bool(data)
         self._window_bytes += len(data)
         if self._wrote is not None:
             self._wrote(len(data), self._written_at)

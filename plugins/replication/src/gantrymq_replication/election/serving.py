@@ -165,8 +165,8 @@ class ElectedPort(HaPort[SlaveServing]):
         self, broker: Broker, rules: HaSettings, streams: HaStreams, own: ElectedLog, elected: Elected
     ) -> None:
         busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
-        flushed = broker.store.flushed if own.durable else None
-        sent = SentLog(own.raw, broker.world.clock, rules, busy_poll, flushed)
+        syncs = (broker.store.flushed, broker.store_capabilities.loop_sync) if own.durable else ()
+        sent = SentLog(own.raw, broker.world.clock, rules, busy_poll, *syncs)
         super().__init__(
             *(broker, rules, streams, Departures()),
             make=lambda link: SlaveServing(elected, own, sent, link),
