@@ -22,7 +22,7 @@ if __name__ == "__main__":
 from elected_hosts import POWER, TROUBLES, ElectedHosts, Tally
 from ha_pairs import simulate_pair
 
-from gantrymq_replication.election import service as service_module
+from gantrymq_replication.election import elected_broker as service_module
 from gantrymq_testing.simulated import FaultyDelivery
 
 COUNT = 12  # faults of a run

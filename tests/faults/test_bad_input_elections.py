@@ -21,7 +21,7 @@ from gantrymq.errors import ConfigError, RequestRefused, ServiceNotAvailable, St
 from gantrymq.interfaces import Cleaning, SendRequest
 from gantrymq.remoting.command import Command
 from gantrymq.world.real import real_world
-from gantrymq_replication.election import service as service_module
+from gantrymq_replication.election import elected_broker as service_module
 from gantrymq_replication.election.etcd_client import EtcdClient, EtcdClientSettings
 from gantrymq_replication.election.machine import Follow
 

@@ -8,6 +8,7 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq_metrics import plugin
+from gantrymq_metrics.service import MetricsService
 from gantrymq_metrics.settings import SCHEMA
 
 
@@ -63,7 +64,7 @@ def test_disabled_it_opens_no_port(beside, value):
 
 def test_a_port_that_was_set_and_is_taken_stops_the_start(beside):
     async def start_again(cluster, service):
-        again = plugin.MetricsService()
+        again = MetricsService()
         cluster.settings.set("metricsPromExporterPort", service.address[1], "broker.conf line 2")
         with pytest.raises(ConfigError, match=r"port \d+ on 127.0.0.1 is taken .* choose another with --set"):
             await again.start(cluster.broker)
@@ -75,7 +76,7 @@ def test_a_port_that_was_set_and_is_taken_stops_the_start(beside):
 def test_the_default_port_is_given_up_with_a_warning_where_it_is_taken(beside, caplog):
     async def start_again(cluster, service):
         listener = await cluster.world.network.listen("127.0.0.1", 5557, lambda: None)
-        again = plugin.MetricsService()
+        again = MetricsService()
         await again.start(SimpleNamespace(world=cluster.world, settings=Settings(SCHEMA)))
         await again.stop()
         await listener.close()

@@ -25,7 +25,8 @@ class Stores(dict):
 def test_the_plugin_offers_the_store_memory():
     stores = Stores()
     plugin.gantry_register_stores(stores)
-    assert stores == {"memory": MemoryStore}
+    assert list(stores) == ["memory"]
+    assert type(stores["memory"](StoreContext(real_world(), None, Settings(())))) is MemoryStore
 
 
 def test_a_store_takes_no_messages_before_its_start():

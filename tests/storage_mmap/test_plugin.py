@@ -3,6 +3,8 @@ import pytest
 from gantrymq.broker.settings import SCHEMA as BROKER_SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
+from gantrymq.interfaces import StoreContext
+from gantrymq.world.real import real_world
 from gantrymq_storage_mmap import plugin
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
@@ -17,11 +19,12 @@ class Keys(list):
     add = list.append
 
 
-def test_the_plugin_offers_the_store_mmap_and_its_keys():
+def test_the_plugin_offers_the_store_mmap_and_its_keys(tmp_path):
     stores, keys = Stores(), Keys()
     plugin.gantry_register_stores(stores)
     plugin.gantry_register_config(keys)
-    assert stores == {"mmap": MmapStore}
+    assert list(stores) == ["mmap"]
+    assert type(stores["mmap"](StoreContext(real_world(), tmp_path, Settings((*BROKER_SCHEMA, *SCHEMA))))) is MmapStore
     assert keys == list(SCHEMA)
 
 
