@@ -1,5 +1,7 @@
 """Discovery of installed plugins, with fake distributions on the path."""
 
+import sys
+
 import pytest
 
 from gantrymq.errors import PluginError
@@ -95,3 +97,23 @@ def test_a_name_that_two_distributions_claim_loads_neither(install):
     loaded = load_plugins("", strict=False)
     assert "made_up" not in loaded.stores
     assert "the plugin name made_up is claimed by gantrymq-made-up and some-other-plugin" in loaded.problems[0]
+
+
+def test_a_path_of_pathlib_in_the_path_of_modules_is_searched_and_others_are_ignored(install, tmp_path, monkeypatch):
+    install("made_up", WORKING)
+    (tmp_path / "other").mkdir()
+    kept = [each for each in sys.path if each != str(tmp_path)]
+    monkeypatch.setattr(sys, "path", [None, tmp_path / "other", tmp_path, *kept])
+    found, problems = find_candidates()
+    assert "made_up" in [candidate.name for candidate in found]
+    assert problems == []
+
+
+@pytest.mark.parametrize("file", ["METADATA", "entry_points.txt"])
+def test_a_distribution_with_another_encoding_hides_no_plugin(file, install, tmp_path):
+    install("made_up", WORKING)
+    install("other", WORKING)
+    path = tmp_path / "gantrymq_other-1.2.dist-info" / file
+    path.write_bytes(path.read_bytes() + "\n#: J\u00fcrgen\n".encode("latin-1"))
+    found, _ = find_candidates()
+    assert {"made_up", "other"} <= {candidate.name for candidate in found}

@@ -40,11 +40,13 @@ def entry_points(group: str, distribution: str = "") -> list[EntryPoint]:
         distribution: only of the distribution with this name for pip; empty means of all.
     """
     wanted = _normalized(distribution)
-    if not all(map(_is_plain, sys.path)) or any(map(_finds_distributions, sys.meta_path)):
+    # Programs put paths of pathlib there, too. The import system ignores everything but texts.
+    paths = [os.fsdecode(each) for each in sys.path if isinstance(each, str | os.PathLike)]
+    if not all(map(_is_plain, paths)) or any(map(_finds_distributions, sys.meta_path)):
         return _of_metadata(group, wanted)
     found: list[EntryPoint] = []
     seen: set[str] = set()
-    for path in sys.path:
+    for path in paths:
         for folder in _names(path):
             stem, end = os.path.splitext(folder)
             if end.lower() not in _ENDS:
@@ -93,9 +95,9 @@ def _of_folder(folder: str, group: str) -> tuple[EntryPoint, ...]:
 
 
 def _lines(folder: str, name: str) -> list[str]:
-    """Return the lines of a file; none if there is no such file."""
+    """Return the lines of a file; none if there is no such file. Other encodings than UTF-8 spoil single characters."""
     try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
     except OSError:
         return []
