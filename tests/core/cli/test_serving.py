@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from importlib import import_module
 
 import attrs
 import pytest
@@ -17,6 +18,7 @@ from gantrymq.cli.server_settings import (
 from gantrymq.cli.serving import Servers, advertises_loopback
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError, PluginError
+from gantrymq.plugins import Plugins
 from gantrymq.world.real import real_world
 
 
@@ -95,6 +97,22 @@ class NeverBuilt:
 
     def build(self, *given, **more):
         self.asked.append(given)
+
+
+@pytest.mark.parametrize("line", ["import gantrymq_nowhere", "import_module('gantrymq_nowhere')"])
+def test_a_store_that_cannot_be_imported_is_told_in_a_sentence(line, world, tmp_path):
+    def make(context):
+        exec(line, {"__name__": "gantrymq_made_up.plugin", "import_module": import_module})
+
+    given = broker_settings(world, ServerArguments("test", pairs=(f"storePathRootDir={tmp_path}",)), strict=False)
+    given.settings.set("store", "made_up", "the test")
+    plugins = Plugins(config=given.plugins.config, stores={"made_up": make})
+    with pytest.raises(PluginError) as caught:
+        asyncio.run(Servers(world, None, given._replace(plugins=plugins)).start())
+    assert str(caught.value) == (
+        "gantrymq_made_up.plugin cannot import a module that it needs: ModuleNotFoundError: No module named "
+        "'gantrymq_nowhere'; reinstall gantrymq_made_up, or select something else in the settings"
+    )
 
 
 def test_a_missing_store_plugin_is_found_before_any_port_is_open(world, tmp_path):

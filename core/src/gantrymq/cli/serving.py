@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from traceback import walk_tb
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -25,7 +26,7 @@ from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, exp
 from gantrymq.commands.output import warn
 from gantrymq.commands.run import stop_requested
 from gantrymq.config import Settings
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, PluginError
 from gantrymq.interfaces import NameServer, RecoveryReport
 from gantrymq.model.hosts import format_address, is_loopback, parse_address
 from gantrymq.remoting.listeners import listeners_of
@@ -76,8 +77,10 @@ class Servers:
                 await self._start_name_server(self.name_server)
             if self.broker is not None:
                 await self._start_broker(self.broker)
-        except BaseException:
+        except BaseException as error:
             await self.stop()
+            if isinstance(error, ImportError):  # plugins import much of their code when it is selected
+                raise _import_problem(error) from error
             raise
 
     async def stop(self) -> None:
@@ -151,6 +154,16 @@ class Servers:
                 f"the broker listens on {bound} but advertises {advertised}, which only this machine can reach; set "
                 "brokerIP1 to an address of this host"
             )
+
+
+def _import_problem(error: ImportError) -> PluginError:
+    """Return an error that names the module whose import failed."""
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    importer = [each for each in modules if each.partition(".")[0] != "importlib"][-1]
+    return PluginError(
+        f"{importer} cannot import a module that it needs: {type(error).__name__}: {error}; reinstall "
+        f"{importer.partition('.')[0]}, or select something else in the settings"
+    )
 
 
 def _near(host: str, port: int) -> str:
