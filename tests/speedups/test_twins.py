@@ -649,6 +649,20 @@ def test_entries_of_batches_are_plain_alike(seed):
     assert len(counts) > 4
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_properties_of_entries_are_searched_alike(seed):
+    rng = random.Random(seed)
+    found = set()
+    for _ in range(500):
+        pieces = (b"\x01", b"\x02", b"\x02", b"A", b"AB", b"TAGS\x01", b"A\x01x", b"\x02A\x01")
+        texts = [b"".join(rng.choices(pieces, k=rng.randrange(8))) for _ in range(rng.randrange(1, 4))]
+        body = batch_body_module.encode_batch(batch_body_module.BatchEntry(0, b"", text) for text in texts)
+        given = body, 9, 100, rng.choice(((), (b"A",), (b"AB", b"TAG"), (b"",), (b"B", b"A", b"ABC")))
+        found.add(batch_body_module.plain_entries(*given))
+        assert batch_body_module.plain_entries(*given) == batch_body_module._plain_entries(*given)
+    assert found == {0, 1, 2, 3}
+
+
 def plain_batch(rng):
     body = b""
     while not (count := batch_body_module.plain_entries(body, 100, 1000, ())):

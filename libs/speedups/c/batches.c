@@ -6,16 +6,46 @@
 
 /* --- checks ------------------------------------------------------------------------------------------------------------ */
 
+/* Names of properties; a hostile batch has millions of short ones to compare with them. */
+typedef struct {
+    const unsigned char *at;
+    Py_ssize_t size;
+} Name;
+
+typedef struct {
+    Name *all;
+    Py_ssize_t count, shortest; /* bytes */
+} Names;
+
+/* Read a tuple of bytes; -1 with an error. */
+static int
+read_names(PyObject *given, Names *names)
+{
+    names->count = size_of(given);
+    names->shortest = PY_SSIZE_T_MAX;
+    names->all = check_texts(given, names->count) < 0 ? NULL : PyMem_Calloc((size_t)names->count + 1, sizeof(Name));
+    if (names->all == NULL) {
+        return PyErr_Occurred() ? -1 : (PyErr_NoMemory(), -1);
+    }
+    for (Py_ssize_t index = 0; index < names->count; index++) {
+        PyObject *text = PyTuple_GetItem(given, index);
+        names->all[index] = (Name){(const unsigned char *)PyBytes_AsString(text), size_of(text)};
+        if (size_of(text) < names->shortest) {
+            names->shortest = size_of(text);
+        }
+    }
+    return 0;
+}
+
 /* Whether a property has one of these names. */
 static int
-has_name(const unsigned char *at, Py_ssize_t size, PyObject *names)
+has_name(const unsigned char *at, Py_ssize_t size, const Names *names)
 {
-    while (size > 0) {
+    while (size > names->shortest) {
         const unsigned char *end = memchr(at, PAIR_END, (size_t)size);
         Py_ssize_t piece = end == NULL ? size : end - at;
-        for (Py_ssize_t index = 0; index < size_of(names); index++) {
-            PyObject *name = PyTuple_GetItem(names, index);
-            if (piece > size_of(name) && at[size_of(name)] == NAME_END && begins_with(name, at, piece)) {
+        for (const Name *name = names->all; piece > names->shortest && name < names->all + names->count; name++) {
+            if (piece > name->size && at[name->size] == NAME_END && memcmp(at, name->at, (size_t)name->size) == 0) {
                 return 1;
             }
         }
@@ -31,11 +61,12 @@ plain_entries(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer body;
     Py_ssize_t most, room;
-    PyObject *names, *tag_mark;
-    if (!PyArg_ParseTuple(args, "y*nnO!S:plain_entries", &body, &most, &room, &PyTuple_Type, &names, &tag_mark)) {
+    PyObject *given, *tag_mark;
+    Names names;
+    if (!PyArg_ParseTuple(args, "y*nnO!S:plain_entries", &body, &most, &room, &PyTuple_Type, &given, &tag_mark)) {
         return NULL;
     }
-    if (check_texts(names, size_of(names)) < 0) {
+    if (read_names(given, &names) < 0) {
         PyBuffer_Release(&body);
         return NULL;
     }
@@ -47,11 +78,12 @@ plain_entries(PyObject *Py_UNUSED(module), PyObject *args)
            entry.properties_size + (entry.properties_size > 0) <= room &&
            is_ascii_without_zero(entry.properties, entry.properties_size) &&
            hash_tag(tag_mark, entry.properties, entry.properties_size, &code) &&
-           !has_name(entry.properties, entry.properties_size, names)) {
+           !has_name(entry.properties, entry.properties_size, &names)) {
         at += entry.size;
         left -= entry.size;
         count++;
     }
+    PyMem_Free(names.all);
     PyBuffer_Release(&body);
     return PyLong_FromSsize_t(left == 0 ? count : 0);
 }

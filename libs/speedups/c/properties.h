@@ -19,12 +19,14 @@ hash_tag(PyObject *mark, const unsigned char *at, Py_ssize_t size, int32_t *code
 {
     uint32_t hash = 0;
     int good = 1;
+    const char *text = PyBytes_AsString(mark);
+    Py_ssize_t mark_size = size_of(mark);
     while (size > 0) {
         const unsigned char *end = memchr(at, PAIR_END, (size_t)size);
         Py_ssize_t piece = end == NULL ? size : end - at;
-        if (begins_with(mark, at, piece)) {
-            hash = hash_on(0, at + size_of(mark), piece - size_of(mark));
-            good = piece > size_of(mark);
+        if (mark_size <= piece && memcmp(text, at, (size_t)mark_size) == 0) {
+            hash = hash_on(0, at + mark_size, piece - mark_size);
+            good = piece > mark_size;
         }
         piece += end != NULL;
         at += piece;

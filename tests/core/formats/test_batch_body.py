@@ -1,7 +1,10 @@
+import time
+
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
+from gantrymq.formats.batch_body import BatchEntry, _plain_entries, decode_batch, encode_batch, plain_entries
+from gantrymq.model import properties
 
 BODY = bytes.fromhex(
     "0000001e0000000000000000000000000000000161000754414753015431000000180000000000000000000000000000000262630000"
@@ -43,3 +46,21 @@ def test_lengths_that_do_not_add_up_are_refused(position, value, says):
 def test_properties_longer_than_their_field_are_refused():
     with pytest.raises(FormatError, match="32768 bytes"):
         encode_batch([BatchEntry(0, b"", b"x" * 32768)])
+
+
+def quickest_s(work):
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        work()
+        took.append(time.process_time() - began)
+    return min(took)
+
+
+@pytest.mark.parametrize("check", [plain_entries, _plain_entries], ids=["selected", "python"])
+def test_millions_of_short_properties_take_little_longer_than_to_decode_them(check):
+    body = encode_batch([BatchEntry(0, b"", b"\x02" * 32_000)] * 32)
+    names = tuple(b"NAME_%d" % number for number in range(12))
+    assert check(body, 100, 32_767, names) == 32
+    decoding_s = quickest_s(lambda: [properties.decode(text) for _, _, text in decode_batch(body)])
+    assert quickest_s(lambda: check(body, 100, 32_767, names)) < 8 * decoding_s

@@ -9,8 +9,10 @@ Source: apache/rocketmq common/.../message/MessageDecoder.java (encodeMessage, e
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import NamedTuple
 
 from gantrymq import speedups
@@ -83,6 +85,17 @@ def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
     return b"".join(parts)
 
 
+def _nothing(text: bytes) -> None:
+    """Find nothing."""
+
+
+@cache
+def _search(names: tuple[bytes, ...]) -> Callable[[bytes], object]:
+    """Return a function that finds a property with one of *names* in a text with a separator before it."""
+    # one search, because a hostile batch has millions of short properties
+    return re.compile(rb"\x02(?:%b)\x01" % b"|".join(map(re.escape, names))).search if names else _nothing
+
+
 def _plain_entries(body: Buffer, most: int, room: int, names: tuple[bytes, ...], tag_mark: bytes = _TAG_MARK) -> int:
     """Return the number of entries of a batch if all of them are plain, else 0.
 
@@ -100,13 +113,13 @@ def _plain_entries(body: Buffer, most: int, room: int, names: tuple[bytes, ...],
         entries = decode_batch(body, most)
     except FormatError:
         return 0
-    marks = tuple(name + b"\x01" for name in names)
+    asks, tag = _search(names), b"\x02" + tag_mark
     for _, _, text in entries:
         if len(text) + bool(text) > room or not text.isascii() or 0 in text:
             return 0
-        pieces = text.split(b"\x02")
-        tags = [piece for piece in pieces if piece.startswith(tag_mark)]
-        if (tags and tags[-1] == tag_mark) or any(piece.startswith(marks) for piece in pieces):
+        pieces = b"\x02" + text
+        at = pieces.rfind(tag)
+        if (at >= 0 and pieces[at + len(tag) : at + len(tag) + 1] in (b"", b"\x02")) or asks(pieces):
             return 0
     return len(entries)
 
