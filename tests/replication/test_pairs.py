@@ -12,7 +12,6 @@ from gantrymq.errors import ConfigError, FlushSlaveTimeout, RequestRefused, Slav
 from gantrymq.interfaces import SendRequest
 from gantrymq.model.role import Role
 from gantrymq_replication.master import MasterService
-from gantrymq_storage_mmap.store import MmapStore
 from gantrymq_testing.cluster import Cluster
 
 SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2}
@@ -162,6 +161,9 @@ def test_both_sides_poll_between_records_that_come_one_by_one(monkeypatch):
 
 
 def test_records_that_come_one_by_one_are_synced_by_the_event_loops_of_both_sides(monkeypatch):
+    pytest.importorskip("gantrymq_storage_mmap")
+    from gantrymq_storage_mmap.store import MmapStore  # an optional plugin
+
     syncs, sync_now = [], MmapStore.sync_now
 
     def noted(store, log_offset, *, alone):
