@@ -19,7 +19,7 @@ read_batch_entry(const unsigned char *at, Py_ssize_t left, BatchEntry *entry)
     if (left < LEAST_BATCH_BYTES) {
         return 0;
     }
-    Py_ssize_t size = (int32_t)read_u32(at), body_size = (int32_t)read_u32(at + BATCH_LENGTH_AT);
+    Py_ssize_t size = read_i32(at), body_size = read_i32(at + BATCH_LENGTH_AT);
     if (size < LEAST_BATCH_BYTES || size > left || body_size < 0 || body_size > size - LEAST_BATCH_BYTES) {
         return 0;
     }
@@ -29,8 +29,8 @@ read_batch_entry(const unsigned char *at, Py_ssize_t left, BatchEntry *entry)
     entry->size = size;
     entry->body_size = body_size;
     entry->properties_size = size - LEAST_BATCH_BYTES - body_size;
-    entry->flag = (int32_t)read_u32(at + BATCH_FLAG_AT);
-    int16_t length = (int16_t)(length_at[0] << 8 | length_at[1]);
+    entry->flag = read_i32(at + BATCH_FLAG_AT);
+    int16_t length = read_i16(length_at);
     return length >= 0 && length == entry->properties_size;
 }
 

@@ -39,18 +39,6 @@ typedef struct {
     uint32_t start, mark, stop; /* of the name, of the separator, of the end of the value */
 } Pair;
 
-static inline int32_t
-read_i32(const unsigned char *at)
-{
-    return (int32_t)read_u32(at);
-}
-
-static inline int64_t
-read_i64(const unsigned char *at)
-{
-    return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4));
-}
-
 /* --- records -------------------------------------------------------------------------------------------------------- */
 
 /* Find the parts of the record at a position; 0 if its lengths do not add up or it is not complete. */
@@ -78,14 +66,14 @@ find_parts(const Format *format, const unsigned char *data, Py_ssize_t length, P
     }
     int64_t name_size = at[name_at - 1];
     if (magic == format->magic[1]) {
-        name_size = (int16_t)(at[name_at - 1] << 8 | at[name_at]);
+        name_size = read_i16(at + name_at - 1);
         name_at++;
     }
     int64_t length_at = name_at + name_size;
     if (name_size <= 0 || length_at + LENGTH_BYTES > size) {
         return 0;
     }
-    int64_t text_size = (int16_t)(at[length_at] << 8 | at[length_at + 1]);
+    int64_t text_size = read_i16(at + length_at);
     if (length_at + LENGTH_BYTES + text_size != size) {
         return 0;
     }

@@ -24,6 +24,24 @@ read_u32(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
+static inline int32_t
+read_i32(const unsigned char *at)
+{
+    return (int32_t)read_u32(at);
+}
+
+static inline int64_t
+read_i64(const unsigned char *at)
+{
+    return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4));
+}
+
+static inline int16_t
+read_i16(const unsigned char *at)
+{
+    return (int16_t)(at[0] << 8 | at[1]);
+}
+
 static inline unsigned char *
 write_u16(unsigned char *at, uint32_t value)
 {

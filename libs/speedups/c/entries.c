@@ -56,18 +56,6 @@ entry_reader_dealloc(EntryReader *self)
     Py_DECREF((PyObject *)type);
 }
 
-static inline int64_t
-read_i64(const unsigned char *at)
-{
-    return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4));
-}
-
-static inline int32_t
-read_i32(const unsigned char *at)
-{
-    return (int32_t)read_u32(at);
-}
-
 /* --- supported records ----------------------------------------------------------------------------------------------- */
 
 static inline int
@@ -101,7 +89,7 @@ find_parts(const unsigned char *at, Py_ssize_t left, long long log_offset, uint3
     plain->name_size = length_at - name_at;
     plain->properties = at + length_at + LENGTH_BYTES;
     plain->properties_size = size - length_at - LENGTH_BYTES;
-    return (int16_t)(at[length_at] << 8 | at[length_at + 1]) == plain->properties_size &&
+    return read_i16(at + length_at) == plain->properties_size &&
            is_ascii_without_zero(plain->properties, plain->properties_size);
 }
 

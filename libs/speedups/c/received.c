@@ -71,24 +71,6 @@ message_reader_dealloc(MessageReader *self)
     Py_DECREF((PyObject *)type);
 }
 
-static inline int32_t
-read_i32(const unsigned char *at)
-{
-    return (int32_t)read_u32(at);
-}
-
-static inline int64_t
-read_i64(const unsigned char *at)
-{
-    return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4));
-}
-
-static inline int16_t
-read_i16(const unsigned char *at)
-{
-    return (int16_t)(at[0] << 8 | at[1]);
-}
-
 /* Find the parts of a record of at most *left* bytes; 0 if Python must process it. */
 static int
 find_parts(const MessageReader *self, const unsigned char *at, Py_ssize_t left, Parts *parts)
