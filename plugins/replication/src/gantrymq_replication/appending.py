@@ -16,8 +16,9 @@ from gantrymq.plugin.interfaces import BrokerStorage, RawLog
 from gantrymq.plugin.network import BusyPoll
 from gantrymq.plugin.world import wait_set
 from gantrymq_replication.link import Link
-from gantrymq_replication.protocol import SINGLE_RECORDS, Refused, is_one_record
+from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.single_records import SingleRecordSync, is_one_record
 
 UNREPORTED_BYTES: Final = 32 * 1024 * 1024  # appended and not reported; the slave reads no more until there are fewer
 
@@ -34,8 +35,7 @@ class LogAppending:
         self._broker, self._log, self._rules, self._link, self._make_report = broker, raw_log, rules, link, report
         self._clock = broker.world.clock
         self._syncs = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
-        self._loop_sync = broker.store_capabilities.loop_sync
-        self._single_records = 0  # consecutive ones, each received after the report of the one before
+        self._single_records = SingleRecordSync(broker.store_capabilities.loop_sync)
         self._busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         self._empty = not self.end
         self._rest = b""  # of an incomplete record
@@ -72,7 +72,8 @@ class LogAppending:
 
     def _has_grown(self, before: int, heard_at: float, *, alone: bool) -> None:
         """Report the end, which was *before*, at once if nothing has to be waited for."""
-        if self._begun and self._link.writable and (not self._syncs or self._sync_now(before, single=alone)):
+        single = alone and before == self._reported
+        if self._begun and self._link.writable and self._reportable_now(single=single):
             self.report(self.end)
             self._busy_poll.happened(self, heard_at, self._reported_at, alone=alone)
             return
@@ -80,12 +81,9 @@ class LogAppending:
         if self.end - self._reported > UNREPORTED_BYTES:
             self._link.pause()
 
-    def _sync_now(self, before: int, *, single: bool) -> bool:
-        """Sync the log in this step if a *single* record was appended at *before*, after others. Return whether."""
-        self._single_records = self._single_records + 1 if single and before == self._reported else 0
-        if self._loop_sync is None or self._single_records < SINGLE_RECORDS:
-            return False
-        return self._loop_sync.sync_now(self.end, alone=True)
+    def _reportable_now(self, *, single: bool) -> bool:
+        """Return whether the end may be reported in this step; *single*: as for `SingleRecordSync`."""
+        return not self._syncs or self._single_records.sync_now(self.end, single=single)
 
     def report(self, log_offset: int) -> None:
         """Report that the slave has the log up to *log_offset*."""

@@ -26,12 +26,6 @@ CHALLENGE_OFFSET: Final = int.from_bytes(b"\xffHA-ID\0\x01", "big", signed=True)
 _TLS_HELLO: Final = re.compile(rb"\x16\x03[\x00-\x04]", re.DOTALL)
 _TLS_ALERT: Final = re.compile(rb"\x15\x03[\x00-\x04]", re.DOTALL)
 NO_HA_PORT: Final = "is that the HA port of a RocketMQ broker?"
-SINGLE_RECORDS: Final = 8  # that come one by one, until their sender seems to wait for each
-
-
-def is_one_record(data: bytes) -> bool:
-    """Return whether *data*, a piece of a log, is a single whole record: they begin with their size."""
-    return int.from_bytes(data[:4], "big") == len(data)
 
 
 def keep_records(log_offset: int, then: str = "start it as the master, or with") -> str:

@@ -21,8 +21,8 @@ from gantrymq.plugin.interfaces import LoopSync, RawLog
 from gantrymq.plugin.network import BusyPoll
 from gantrymq.plugin.world import Clock, Timer, TimeSlices, wait_set
 from gantrymq_replication.link import Link
-from gantrymq_replication.protocol import SINGLE_RECORDS, is_one_record
 from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.single_records import SingleRecordSync, is_one_record
 
 _PIECE_BYTES: Final = 512 * 1024  # read from the log at once
 _QUIET_S: Final = 0.005  # without records, until a heartbeat with the new confirm offset
@@ -76,7 +76,7 @@ class LogSending:
         self._window_at, self._window_bytes = 0.0, 0
         self._news: Timer | None = None
         self._unreported = True  # the slave has not reported all that was sent
-        self._single_records = 0  # consecutive ones, each appended after the report of the one before
+        self._single_records = SingleRecordSync(sent.loop_sync)
 
     def begin(self, *, ahead: bool = False) -> None:
         """Send from now on; first a heartbeat if there is no more, which shows the slave that it has everything.
@@ -105,7 +105,7 @@ class LogSending:
             data = b""
         if isinstance(data, bytes) and len(data) == end - start:
             single = is_one_record(data)
-            if self._flushed is None or self._sync_now(end, single=single):
+            if self._flushed is None or self._single_records.sync_now(end, single=single and not self._unreported):
                 self._write(data)
                 now = self._written_at
                 sent.busy_poll.happened(self, now, now, alone=single)
@@ -113,13 +113,6 @@ class LogSending:
         elif not isinstance(data, bytes):  # not in memory
             asyncio.ensure_future(data).cancel()
         self._wake.set()
-
-    def _sync_now(self, end: int, *, single: bool) -> bool:
-        """Sync the log up to *end* in this step if a *single* record was appended, after others. Return whether."""
-        self._single_records = self._single_records + 1 if single and not self._unreported else 0
-        if self._sent.loop_sync is None or self._single_records < SINGLE_RECORDS:
-            return False
-        return self._sent.loop_sync.sync_now(end, alone=True)
 
     def reported(self, heard_at: float, *, alone: bool) -> None:
         """Note that a report of *heard_at* was handled; *alone* if the slave has all that was sent."""

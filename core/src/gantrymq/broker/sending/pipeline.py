@@ -164,8 +164,8 @@ class Pipeline:
             self._schedule()
 
     def _is_single_send(self) -> bool:
-        """Return whether one message or batch was submitted, and none waits for a gate."""
-        if len(self._incoming) > 1 or self._passage is not None:
+        """Return whether one message or batch was submitted, none waits for a gate, and the gate can pass at once."""
+        if self._pass_now is None or len(self._incoming) > 1 or self._passage is not None:
             return False
         messages = self._incoming[0][0]
         return type(messages) is MessageBatch or len(messages) < 2 or messages[1].same_file_as_previous

@@ -36,6 +36,7 @@ from gantrymq_access.commands.options import (
     sources_option,
     user_named,
 )
+from gantrymq_access.commands.secrets import Command
 from gantrymq_access.commands.user import check_option
 from gantrymq_access.records import Acl, Entry, EntryAction, EntryResource, Policy, PolicyType
 from gantrymq_admin.commands.lists import Columns, print_records
@@ -43,7 +44,7 @@ from gantrymq_admin.commands.options import admin_command, where_options
 
 _COLUMNS: Final[Columns] = ("user", "policy", "resource", "actions", "sources", "decision", "brokers")
 
-decision_option = click.option(
+_decision_option = click.option(
     "-d",
     "--decision",
     type=click.Choice(["Allow", "Deny"], case_sensitive=False),
@@ -51,6 +52,14 @@ decision_option = click.option(
     show_default=True,
     help="Deny refuses what a less specific entry allows.",
 )
+
+
+def _entry_options(command: Command) -> Command:
+    """Add the options that describe entries, in the order of the help."""
+    options = resources_option(required=True), actions_option(required=True), _decision_option, sources_option
+    for each in (policy_option, *reversed(options)):
+        command = each(command)
+    return command
 
 
 @click.group(cls=CommandGroup)
@@ -69,11 +78,7 @@ acl.add_command(grant)
 
 @acl.command()
 @user_named()
-@resources_option(required=True)
-@actions_option(required=True)
-@decision_option
-@sources_option
-@policy_option
+@_entry_options
 @where_options
 @admin_command
 async def create(admin: Admin, name: str, cluster: str | None, broker: str | None, output: str, **given: Any) -> None:
@@ -83,11 +88,7 @@ async def create(admin: Admin, name: str, cluster: str | None, broker: str | Non
 
 @acl.command()
 @user_named()
-@resources_option(required=True)
-@actions_option(required=True)
-@decision_option
-@sources_option
-@policy_option
+@_entry_options
 @where_options
 @admin_command
 async def update(admin: Admin, name: str, cluster: str | None, broker: str | None, output: str, **given: Any) -> None:
