@@ -23,7 +23,7 @@ def _below(base: type[Header]) -> list[type[Header]]:
     return [cls for child in base.__subclasses__() for cls in (child, *_below(child))]
 
 
-# attrs makes a class anew to give it slots; the first one has no fields.
+# A header's class is made anew to have slots; the first one has no codes.
 CLASSES = sorted(
     {cls for cls in _below(Header) if cls.codes and cls.__module__.startswith(OF_THESE)}, key=lambda cls: cls.__name__
 )

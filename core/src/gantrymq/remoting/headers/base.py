@@ -49,6 +49,7 @@ class Header:
     __slots__ = ()
 
     codes: ClassVar[tuple[int, ...]] = ()  # of the requests, or of the requests that a response belongs to
+    _declared: ClassVar[Mapping[str, tuple[str, Any]]] = {}  # types and defaults of the class's own fields
     _fields: ClassVar[tuple[Field, ...] | None] = None
 
     @classmethod
@@ -85,26 +86,48 @@ class Header:
         return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in given if v is not None)})"
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(attrs.field,))
+class _Named(NamedTuple):
+    wire: str
+    default: Any
+
+
+def named(wire: str, *, default: Any = attrs.NOTHING) -> Any:
+    """Declare a field whose name on the wire is *wire*."""
+    return _Named(wire, default)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(named,))
 def header_of(*codes: RequestCode) -> _Decorator:
     """Make the decorated class the header of requests with these *codes*, or of the responses to them.
 
     The types of its fields are str, bool, Int32 and Int64, as they are written in the annotations: its module needs
-    ``from __future__ import annotations``.
+    ``from __future__ import annotations``. The class is made anew to have slots, as attrs does; it must not use
+    ``super()`` without arguments.
     """
 
     def make(cls: type[HeaderType]) -> type[HeaderType]:
-        made = attrs.define(cls, slots=True, kw_only=True, eq=False, repr=False)
-        made._fields = None
-        made.codes = codes
+        members = {name: each for name, each in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+        types: Mapping[str, Any] = members.get("__annotations__", {})
+        declared = {name: (str(each), members.pop(name, attrs.NOTHING)) for name, each in types.items()}
+        members["__slots__"] = tuple(name for name in declared if not hasattr(cls.__base__, name))
+        members["__init__"] = _first_init
+        members.update(codes=codes, _declared=declared, _fields=None)
+        made: type[HeaderType] = type(cls)(cls.__name__, cls.__bases__, members)  # type: ignore[misc]
         return made
 
     return make
 
 
-def named(wire_name: str) -> dict[str, str]:
-    """Return metadata for ``attrs.field`` that sets the name of a field on the wire."""
-    return {"wire": wire_name}
+def _first_init(header: Header, **values: Any) -> None:
+    """Generate the initializer of the header's class, and initialize the header.
+
+    Generating it with the class would take a third of a millisecond for each header of a program, and most are never
+    constructed.
+    """
+    cls = type(header)
+    these = {each.attribute: attrs.field(default=each.default) for each in fields_of(cls)}
+    attrs.define(cls, these=these, slots=False, init=True, kw_only=True, eq=False, repr=False)
+    header.__init__(**values)  # type: ignore[misc]
 
 
 @header_of()
@@ -129,15 +152,19 @@ class Field(NamedTuple):
     kind: str  # string, int32, int64, boolean
     read: Callable[[str], Any] | None  # raises ValueError; None for strings
     required: bool
-    default: Any  # value of a missing optional field
+    default: Any  # value of a missing optional field; NOTHING for a required one
 
 
 def fields_of(cls: type[Header]) -> tuple[Field, ...]:
     """Return the fields of a header class, in the order of their declaration."""
     found = cls._fields
     if found is None:
-        members: tuple[attrs.Attribute[Any], ...] = attrs.fields(cls)  # type: ignore[arg-type]  # all are attrs classes
-        found = cls._fields = tuple(map(_field, members))
+        declared: dict[str, Field] = {}
+        for each in reversed(cls.__mro__):
+            for name, (annotation, default) in vars(each).get("_declared", {}).items():
+                declared.pop(name, None)  # a field that is declared again takes the later place
+                declared[name] = _field(name, annotation, default)
+        found = cls._fields = tuple(declared.values())
     return found
 
 
@@ -187,17 +214,18 @@ def write_fields(header: Header, fields: Sequence[Field]) -> dict[str, str]:
     return ext
 
 
-def _field(member: attrs.Attribute[Any]) -> Field:
+def _field(name: str, annotation: str, default: Any) -> Field:
     try:
-        kind, read = _KINDS[str(member.type).removesuffix(" | None")]
+        kind, read = _KINDS[annotation.removesuffix(" | None")]
     except KeyError:
         raise TypeError(
-            f"field {member.name} of a header has the type {member.type}; expected one of {', '.join(_KINDS)}, each "
+            f"field {name} of a header has the type {annotation}; expected one of {', '.join(_KINDS)}, each "
             "perhaps with | None, in a module with 'from __future__ import annotations'"
         ) from None
-    wire = member.metadata.get("wire") or re.sub("_(.)", lambda m: m.group(1).upper(), member.name)
-    required = member.default is attrs.NOTHING
-    return Field(member.name, wire, kind, read, required, None if required else member.default)
+    wire = re.sub("_(.)", lambda m: m.group(1).upper(), name)
+    if isinstance(default, _Named):
+        wire, default = default
+    return Field(name, wire, kind, read, default is attrs.NOTHING, default)
 
 
 def _refusal(cls: type[Header], code: int | None, what: str) -> RequestRefused:

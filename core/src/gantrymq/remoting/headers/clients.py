@@ -8,8 +8,6 @@ Get{Consumer,Producer}ConnectionListRequestHeader.java.
 
 from __future__ import annotations
 
-import attrs
-
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of, named
 
@@ -23,7 +21,7 @@ class HeartBeatRequest(RequestHeader):
 class UnregisterClientRequest(RequestHeader):
     """Remove a client from its groups."""
 
-    client_id: str = attrs.field(metadata=named("clientID"))
+    client_id: str = named("clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
 

@@ -5,8 +5,6 @@ Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java, GetTopicsBy
 
 from __future__ import annotations
 
-import attrs
-
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of, named
 
@@ -24,7 +22,7 @@ class RegisterBrokerRequest(RequestHeader):
     enable_acting_master: bool | None = None  # 4.9.7 does not send it
     compressed: bool = False
     body_crc32: Int32 = 0  # 0 disables the check
-    zone_name: str | None = attrs.field(default=None, metadata=named("__ZONE_NAME"))
+    zone_name: str | None = named("__ZONE_NAME", default=None)
     listener_addrs: str | None = None  # NAME=HOST:PORT,...: GantryMQ's own, other name servers ignore it
 
 

@@ -6,8 +6,6 @@ QueryMessageRequestHeader.java, QueryMessageResponseHeader.java, ViewMessageRequ
 
 from __future__ import annotations
 
-import attrs
-
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of, named
 
@@ -29,7 +27,7 @@ class PullMessageRequest(Header):
     expression_type: str | None = None  # None means TAG
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None  # -1 SDK, 0..2 proxy
-    proxy_forward_client_id: str | None = attrs.field(default=None, metadata=named("proxyFrowardClientId"))
+    proxy_forward_client_id: str | None = named("proxyFrowardClientId", default=None)
     bname: str | None = None
     ns: str | None = None
     nsd: bool | None = None
@@ -59,7 +57,7 @@ class QueryMessageRequest(RequestHeader):
     max_num: Int32
     begin_timestamp: Int64
     end_timestamp: Int64
-    unique_key_query: bool | None = attrs.field(default=None, metadata=named("_UNIQUE_KEY_QUERY"))
+    unique_key_query: bool | None = named("_UNIQUE_KEY_QUERY", default=None)
 
 
 @header_of(RequestCode.QUERY_MESSAGE)

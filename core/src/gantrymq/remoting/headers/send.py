@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
-
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import (
@@ -108,8 +106,8 @@ class SendMessageResponse(Header):
     transaction_id: str | None = None  # the UNIQ_KEY; 4.9.7 omits it
     batch_uniq_id: str | None = None
     recall_handle: str | None = None
-    msg_region: str | None = attrs.field(default=None, metadata=named("MSG_REGION"))
-    trace_on: bool | None = attrs.field(default=None, metadata=named("TRACE_ON"))
+    msg_region: str | None = named("MSG_REGION", default=None)
+    trace_on: bool | None = named("TRACE_ON", default=None)
 
 
 @header_of(RequestCode.END_TRANSACTION)
