@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.serving import access_rule, handlers_of
-from gantrymq_diagnosis.service import DiagnosisService
+from gantrymq.remoting.serving import access_rule
+from gantrymq_diagnosis.requests import DiagnosisRequests
+from gantrymq_diagnosis.service import REQUESTS, DiagnosisService
 
 GROUP = {"topic": "A", "group": "G", "consumerGroup": "G", "timestamp": "0", "isForce": "true"}
 
 
 def rules():
-    service = DiagnosisService()
-    return {code: access_rule(each) for part in service.handlers for code, each in handlers_of(part).items()}
+    return {code: access_rule(each) for code, each in DiagnosisService().handlers.items()}
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,7 @@ def test_a_request_states_the_resources_that_it_names(code, ext, needed):
 def shown(requirement):
     (action,) = requirement.actions
     return f"{action.value} {requirement.resource}".removesuffix(":*").removesuffix(":")
+
+
+def test_every_request_of_the_plugin_is_registered():
+    assert sorted(REQUESTS) == sorted(DiagnosisRequests().handlers())

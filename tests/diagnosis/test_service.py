@@ -413,7 +413,7 @@ def test_a_thousand_queues_are_explained_in_short_steps(beside):
 
         (service,) = (each for each in cluster.plugins.services if each.name == "diagnosis")
         beside_it = asyncio.ensure_future(others())
-        answer = await service.explain(request(65021, {"consumerGroup": "CG"}), None)
+        answer = await service.handlers[65021](request(65021, {"consumerGroup": "CG"}), None)
         beside_it.cancel()
         found = json.loads(answer.body)
         assert (found["behind"], len(found["queues"])) == (1000, 1000)
@@ -491,7 +491,7 @@ def test_what_plugins_show_is_read_alone_and_in_short_steps(beside, monkeypatch)
 
         beside_it = asyncio.ensure_future(others())
         (service,) = (each for each in cluster.plugins.services if each.name == "diagnosis")
-        answer = await service.shown(request(65022), None)
+        answer = await service.handlers[65022](request(65022), None)
         beside_it.cancel()
         names = [each["name"] for each in json.loads(answer.body)["figures"]]
         assert names == sorted(names)

@@ -4,7 +4,7 @@ from header_classes import CLASSES
 from gantrymq.errors import RequestRefused
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers.base import RequestHeader, fields_of, header_of
+from gantrymq.remoting.headers.base import Int32, RequestHeader, fields_of, header_of
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
 from gantrymq.remoting.headers.offsets import GetMaxOffsetRequest, UpdateConsumerOffsetRequest
 from gantrymq.remoting.headers.pull import PullMessageRequest

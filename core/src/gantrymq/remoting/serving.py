@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import attrs
@@ -135,18 +135,19 @@ def handler_of_many(handler: Handler) -> HandlerOfMany | None:
     return found
 
 
-def lazy_handlers(codes: Iterable[int], load: Callable[[], object]) -> dict[int, Handler]:
-    """Return handlers of *codes* whose module is imported when the first of these requests arrives.
+def lazy_handlers(codes: Iterable[int], load: Callable[[], Mapping[int, Handler]]) -> dict[int, Handler]:
+    """Return handlers of *codes* whose modules are imported when the first of these requests arrives.
 
     Args:
-        codes: what `serves` marks the methods of the loaded object with.
-        load: imports and returns the object. It is called once. Each method must state what the sender must be allowed.
+        codes: of the requests.
+        load: imports the modules and returns the handlers by code, see `handlers_of`. It is called once. Each handler
+            must state what the sender must be allowed.
     """
     loaded: dict[int, Handler] = {}
 
     def handler_of(code: int) -> Handler:
         if not loaded:
-            loaded.update(handlers_of(load()))
+            loaded.update(load())
         return loaded[code]
 
     return {code: _lazy_handler(code, handler_of) for code in codes}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from gantrymq.plugin.model import Role
-from gantrymq.plugin.remoting import RequestCode, lazy_handlers
+from gantrymq.plugin.remoting import Handler, RequestCode, handlers_of, lazy_handlers
 
 if TYPE_CHECKING:
     from gantrymq.plugin.interfaces import Broker
-    from gantrymq_access.requests import AccessRequests
 
 ACCESS_REPORT: Final = cast(RequestCode, 65041)  # GantryMQ's own requests
 CLOSE_CLIENTS: Final = cast(RequestCode, 65042)
@@ -39,7 +38,7 @@ class AccessService:
     def __init__(self) -> None:
         """Create the service and the handlers of one broker."""
         self.broker: Broker | None = None
-        self.handlers = lazy_handlers(REQUESTS, self._requests)
+        self.handlers = lazy_handlers(REQUESTS, self._load_requests)
 
     async def start(self, broker: Broker) -> None:
         """Serve the requests of *broker*."""
@@ -49,7 +48,7 @@ class AccessService:
         """Serve no more requests."""
         self.broker = None
 
-    def _requests(self) -> AccessRequests:
+    def _load_requests(self) -> dict[int, Handler]:
         from gantrymq_access.requests import AccessRequests
 
-        return AccessRequests(self)
+        return handlers_of(AccessRequests(self))

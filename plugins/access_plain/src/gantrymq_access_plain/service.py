@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.plugin.model import Role
-from gantrymq.plugin.remoting import RequestCode, lazy_handlers
+from gantrymq.plugin.remoting import Handler, RequestCode, handlers_of, lazy_handlers
 
 if TYPE_CHECKING:
     from gantrymq.plugin.interfaces import Broker
-    from gantrymq_access_plain.requests import PlainRequests
 
 REQUESTS: Final = (
     RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
@@ -29,7 +28,7 @@ class PlainService:
     def __init__(self) -> None:
         """Create the service and the handlers of one broker."""
         self.broker: Broker | None = None
-        self.handlers = lazy_handlers(REQUESTS, self._requests)
+        self.handlers = lazy_handlers(REQUESTS, self._load_requests)
 
     async def start(self, broker: Broker) -> None:
         """Serve the requests with the authorizer of *broker*."""
@@ -39,7 +38,7 @@ class PlainService:
         """Refuse further requests."""
         self.broker = None
 
-    def _requests(self) -> PlainRequests:
+    def _load_requests(self) -> dict[int, Handler]:
         from gantrymq_access_plain.requests import PlainRequests
 
-        return PlainRequests(self)
+        return handlers_of(PlainRequests(self))

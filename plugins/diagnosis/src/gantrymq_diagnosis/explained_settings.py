@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
 from gantrymq.plugin.model import Action
 from gantrymq.plugin.remoting import Command, Connection, response_to, serves
 from gantrymq.plugin.settings import BROKER_DEFAULTS, Setting, Settings
 from gantrymq_diagnosis.operators.requests import BrokerRequests
-
-_EXPLAINED_SETTINGS: Final = 65026
+from gantrymq_diagnosis.service import EXPLAINED_SETTINGS
 
 
 class SettingsRequests(BrokerRequests):
     """Handler for the explained settings of one broker."""
 
-    @serves(_EXPLAINED_SETTINGS, action=Action.GET)
+    @serves(EXPLAINED_SETTINGS, action=Action.GET)
     def explained(self, asked: Command, connection: Connection) -> Command:
         """65026: return all settings except those that only the operator of the host may read; secrets are masked.
 

@@ -26,14 +26,11 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests that operators' tools send."""
-    from gantrymq.plugin.remoting import handlers_of
     from gantrymq_diagnosis.service import DiagnosisService
 
     _of_this_load[:] = [DiagnosisService()]
-    service = _of_this_load[0]
-    for handlers in service.handlers:
-        for code, handler in handlers_of(handlers).items():
-            registry.add(code, handler)
+    for code, handler in _of_this_load[0].handlers.items():
+        registry.add(code, handler)
 
 
 @hookimpl

@@ -36,13 +36,11 @@ from gantrymq_diagnosis.connection_rows import ConnectionRow, ConnectionTable, c
 from gantrymq_diagnosis.group_rows import GroupRow, GroupTable, StoredTimes, add_times, group_table
 from gantrymq_diagnosis.operators.requests import stopping
 from gantrymq_diagnosis.pop_modes import PopModes
+from gantrymq_diagnosis.service import CONNECTION_SUMMARIES, GROUP_SUMMARIES, TOPIC_SUMMARIES
 from gantrymq_diagnosis.shared_table import SharedTable
 from gantrymq_diagnosis.topic_rows import TopicRow, TopicTable, add_newest, topic_table
 from gantrymq_diagnosis.watch import Watch
 
-_GROUP_SUMMARIES: Final = 65023
-_CONNECTION_SUMMARIES: Final = 65024
-_TOPIC_SUMMARIES: Final = 65025
 MAX_ROWS: Final = 200
 MAX_VALUES: Final = 5000  # of a column; 2 ms
 _DEFAULT_ROWS: Final = 50
@@ -220,7 +218,7 @@ class Summaries:
             for each in tables[3:]:
                 each.close()
 
-    @serves(_GROUP_SUMMARIES, action=Action.GET)
+    @serves(GROUP_SUMMARIES, action=Action.GET)
     async def of_groups(self, asked: Command, connection: Connection) -> Command:
         """65023: return a page of the groups. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
         query, tables = PageQuery.of(asked, tuple(_GROUP_SORTS), _GROUP_COLUMNS), self._running()
@@ -235,7 +233,7 @@ class Summaries:
         more = {"retry_waiting_more": table.more_retries, "groups": [row.as_json() for row in page]}
         return _answer(asked, tables.broker, table, total, more)
 
-    @serves(_CONNECTION_SUMMARIES, action=Action.GET)
+    @serves(CONNECTION_SUMMARIES, action=Action.GET)
     async def of_connections(self, asked: Command, connection: Connection) -> Command:
         """65024: return a page of the connections. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
         query, tables = PageQuery.of(asked, tuple(_CONNECTION_SORTS)), self._running()
@@ -245,7 +243,7 @@ class Summaries:
         shown = {"connections": [row.as_json() for row in page]}
         return _answer(asked, tables.broker, table, total, shown)
 
-    @serves(_TOPIC_SUMMARIES, action=Action.GET)
+    @serves(TOPIC_SUMMARIES, action=Action.GET)
     async def of_topics(self, asked: Command, connection: Connection) -> Command:
         """65025: return a page of the topics. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
         query, tables = PageQuery.of(asked, tuple(_TOPIC_SORTS), _TOPIC_COLUMNS), self._running()

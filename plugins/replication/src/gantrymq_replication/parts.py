@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from gantrymq.plugin.remoting import lazy_handlers
+from gantrymq.plugin.remoting import Handler, handlers_of, lazy_handlers
 from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.election.service import CHANGE_MASTER, ElectionService
 from gantrymq_replication.gate import ElectedGate, ReplicaGate
@@ -14,9 +12,6 @@ from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.status import StatusService
 from gantrymq_replication.tables import TablesService
 from gantrymq_replication.traffic import Departures
-
-if TYPE_CHECKING:
-    from gantrymq_replication.election.requests import ElectionRequests
 
 
 class Parts:
@@ -28,17 +23,17 @@ class Parts:
         self.election = ElectionService(self.elected_gate)
         self.acting = ActingService(self.slave)
         self.master = MasterService(self.gate, self.acting)
-        self.election_requests = lazy_handlers([CHANGE_MASTER], self._make_election_requests)
+        self.election_requests = lazy_handlers([CHANGE_MASTER], self._load_election_requests)
         self.commits = OwnCommits()
         self.tables = TablesService(self._followed, self.commits, self._elected_id)
         self.election.on_follow = self.tables.followed_changed
         self.election.has_tables = lambda: self.tables.rounds > 0
         self.status = StatusService(self.slave, self.master, self.tables, self.acting, self.election)
 
-    def _make_election_requests(self) -> ElectionRequests:
+    def _load_election_requests(self) -> dict[int, Handler]:
         from gantrymq_replication.election.requests import ElectionRequests
 
-        return ElectionRequests(self.election, self._departures)
+        return handlers_of(ElectionRequests(self.election, self._departures))
 
     def _departures(self) -> Departures | None:
         """Return why slaves of a master with a fixed role are gone; None from other brokers."""
