@@ -25,10 +25,24 @@ def test_every_command_is_at_its_place_and_explains_itself(words):
     assert (done.exit_code, done.stdout.startswith(f"Usage: main {words} ")) == (0, True), done.output
 
 
+def commands_of(group):
+    """Return the commands of a group by name; mqadmin's are hints, which it does not list."""
+    context = click.Context(group)
+    return {name: group.get_command(context, name) for name in dict(group.purposes(context))}
+
+
 def leaves_of(command):
     if not isinstance(command, click.Group):
         return [command]
-    return [leaf for each in command.commands.values() for leaf in leaves_of(each)]
+    return [leaf for each in commands_of(command).values() for leaf in leaves_of(each)]
+
+
+@pytest.mark.parametrize("words", plugin.COMMANDS)
+def test_the_help_says_of_each_command_what_its_own_help_begins_with(words):
+    command = load_plugins(extra=[("admin", plugin)], installed=False).commands[words].load()
+    if isinstance(command, click.Group):
+        shown = dict(command.purposes(click.Context(command)))
+        assert shown == {name: each.get_short_help_str(1000) for name, each in commands_of(command).items()}
 
 
 @pytest.mark.parametrize("words", plugin.COMMANDS)

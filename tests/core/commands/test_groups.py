@@ -5,6 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.commands.groups import CommandGroup
+from gantrymq.commands.imported import ImportedCommand
 
 SENTENCE = "Do what this long sentence says, which is longer than any terminal is wide, and do it to the very last word"
 
@@ -86,3 +87,31 @@ def test_a_hidden_command_is_not_suggested_but_runs():
 
 def test_a_misspelt_option_is_told_as_well():
     assert "--output" in invoke("listen", "--outptu").stderr
+
+
+@click.command()
+def rare():
+    """Do something rare. In detail."""
+    click.echo("done")
+
+
+@pytest.fixture
+def mixed():
+    found = {"rare": ImportedCommand(f"{__name__}:rare", "Do something rare."), "hidden": ImportedCommand("no:one", "")}
+    group = CommandGroup("mixed", imported=found)
+    group.command("usual")(lambda: None)
+    return group
+
+
+def test_a_command_is_imported_when_it_is_used(mixed):
+    assert CliRunner().invoke(mixed, ["rare"]).stdout == "done\n"
+    assert CliRunner().invoke(mixed, ["usual"]).exit_code == 0
+    assert "Do something rare. In detail." in CliRunner().invoke(mixed, ["rare", "--help"]).stdout
+    assert "Did you mean rare?" in CliRunner().invoke(mixed, ["rar"]).stderr
+
+
+def test_the_help_names_commands_that_are_not_imported(mixed):
+    shown = CliRunner().invoke(mixed, ["--help"]).stdout
+    assert "Do something rare." in shown
+    assert "usual" in shown
+    assert "hidden" not in shown

@@ -96,7 +96,7 @@ def _report_errors(ctx: click.Context) -> Iterator[None]:
 
 
 @click.group(
-    cls=MainGroup, own=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=MainGroup, imported=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="gantrymq", message=_VERSION)
 @click.option("-c", "--context", metavar="NAME", help="A cluster that 'gantrymq context add' named.")

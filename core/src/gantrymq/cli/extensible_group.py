@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gantrymq.commands.groups import WHOLE, CommandGroup
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.errors import PluginError, install_command
 
@@ -46,20 +46,19 @@ Command = click.Command | ImportedCommand
 class ExtensibleGroup(CommandGroup):
     """A group with core's commands first, then those of plugins. Only the command to run is imported."""
 
-    def __init__(self, *args: Any, own: Mapping[str, ImportedCommand], words: str = "", **settings: Any) -> None:
+    def __init__(self, *args: Any, imported: Mapping[str, ImportedCommand], words: str = "", **settings: Any) -> None:
         """Create the group with click's arguments and:
 
         Args:
-            own: core's commands by name.
+            imported: core's commands by name.
             words: the words of the group itself, each followed by a blank; empty for the command line.
         """
-        super().__init__(*args, **settings)
-        self._own = own
+        super().__init__(*args, imported=imported, **settings)
         self._words = words
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return core's commands in their order, then those of plugins by name."""
-        return [*self._own, *self._added()]
+        return [*self._imported, *self._added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command; plugins are loaded only for a name that core does not have.
@@ -67,8 +66,8 @@ class ExtensibleGroup(CommandGroup):
         Raises:
             PluginError: the plugin with the command is not installed or broken.
         """
-        if cmd_name in self._own:
-            return self._own[cmd_name].load()
+        if cmd_name in self._imported:
+            return self._imported[cmd_name].load()
         words = self._words + cmd_name
         found = _of_known_plugin(words) or _of_plugins().get(words) or self._of_mqadmin(ctx, words)
         if found is None and words in TO_INSTALL:
@@ -88,13 +87,7 @@ class ExtensibleGroup(CommandGroup):
 
     def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
         """Return names and first sentences without importing the commands."""
-        rows = []
-        for name, command in {**self._own, **self._added()}.items():
-            if isinstance(command, ImportedCommand):
-                rows += [(name, command.purpose)] if command.purpose else []
-            elif not command.hidden:
-                rows.append((name, command.get_short_help_str(WHOLE)))
-        return rows
+        return self._purposes({**self._imported, **self._added()})
 
     def _of_mqadmin(self, ctx: click.Context, words: str) -> click.Command | None:
         """Return a hint for mqadmin's command of that name, if the plugin with these names is installed."""
@@ -109,7 +102,7 @@ class ExtensibleGroup(CommandGroup):
             for words, command in sorted(_of_plugins().items())
             if words.startswith(self._words)
         }
-        return {name: command for name, command in added.items() if " " not in name and name not in self._own}
+        return {name: command for name, command in added.items() if " " not in name and name not in self._imported}
 
 
 def _of_known_plugin(words: str) -> Command | None:

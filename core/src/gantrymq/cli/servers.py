@@ -41,7 +41,7 @@ def _with_subcommands(start: click.Command) -> ExtensibleGroup:
 
     return ExtensibleGroup(
         start.name,
-        own={},
+        imported={},
         words=f"{start.name} ",
         params=list(start.params),
         callback=run_without,

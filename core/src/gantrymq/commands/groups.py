@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
+
+from gantrymq.commands.imported import ImportedCommand
 
 WHOLE = 10_000  # characters; click would truncate a command's sentence to the terminal's width
 
@@ -35,10 +37,33 @@ _SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
 class CommandGroup(click.Group):
     """A command group, for ``@click.group(cls=CommandGroup)``."""
 
+    def __init__(self, *args: Any, imported: Mapping[str, ImportedCommand] | None = None, **settings: Any) -> None:
+        """Create the group with click's arguments; *imported*: commands that are imported when they are used."""
+        super().__init__(*args, **settings)
+        self._imported = imported or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        return sorted({*self.commands, *self._imported})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported if necessary; None for an unknown name."""
+        found = self._imported.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if found is None else found.load()
+
     def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
         """Return the name and first sentence of each command in the help."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        return [(name, each.get_short_help_str(WHOLE)) for name, each in found if each and not each.hidden]
+        found = {name: self._imported.get(name) or self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return self._purposes({name: command for name, command in found.items() if command is not None})
+
+    def _purposes(self, commands: Mapping[str, click.Command | ImportedCommand]) -> list[tuple[str, str]]:
+        rows = []
+        for name, command in commands.items():
+            if isinstance(command, ImportedCommand):
+                rows += [(name, command.purpose)] if command.purpose else []
+            elif not command.hidden:
+                rows.append((name, command.get_short_help_str(WHOLE)))
+        return rows
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands."""

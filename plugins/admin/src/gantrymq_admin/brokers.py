@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
-from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused
 from gantrymq.plugin.commands import local_time
+
+if TYPE_CHECKING:
+    from gantrymq.client import Admin
 
 
 @attrs.frozen

@@ -13,16 +13,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gantrymq.client import Admin, Reader, ReceivedMessage
-from gantrymq.client.admin import FOREVER_MS
+from gantrymq.client import Reader, ReceivedMessage
 from gantrymq.errors import ClientError, InvalidParameter, NoMessageFound
 from gantrymq.plugin.client import SLICE, Backwards, each_of, first_ends, read
 from gantrymq.plugin.commands import body_members, body_text, local_time, print_json
 from gantrymq.plugin.model import MessageQueue, format_address, parse_offset_id
+
+if TYPE_CHECKING:
+    from gantrymq.client import Admin
 
 _NAMED = 5  # queues named in a warning
 
@@ -54,9 +56,9 @@ async def newest_of(
         reader,
         lambda message: message,
         begin_ms=begin_ms,
-        end_ms=FOREVER_MS if end_ms is None else end_ms,
         expression=expression,
         expression_type=expression_type,
+        **({} if end_ms is None else {"end_ms": end_ms}),
     )
     size = max(1, min(SLICE, -(-4 * SLICE // max(1, len(queues)))))  # most of a slice of each would not be needed
     for queue, end in (await first_ends(reader, queues, None if end_ms is None else end_ms + 1)).items():

@@ -19,6 +19,7 @@ from gantrymq.plugin.commands import (
     LATER_TIMES,
     TIMES,
     CommandGroup,
+    ImportedCommand,
     namesrv_option,
     output_option,
     print_json,
@@ -30,7 +31,6 @@ from gantrymq.plugin.commands import (
     warn,
 )
 from gantrymq.plugin.model import MessageQueue
-from gantrymq_admin.commands.message_query import consumers, pending, query, view
 from gantrymq_admin.commands.options import topic_option
 from gantrymq_admin.messages import Starts, first_of, newest_of, show
 
@@ -60,15 +60,23 @@ type_option = click.option(
 )
 
 
-@click.group(cls=CommandGroup)
+_OF_QUERIES = "gantrymq_admin.commands.message_query:"  # not imported to send a message
+
+
+@click.group(
+    cls=CommandGroup,
+    imported={
+        name: ImportedCommand(_OF_QUERIES + name, purpose)
+        for name, purpose in {
+            "consumers": "Show for each group of the topic whether it consumed a message, how sure that is, and why.",
+            "pending": "Show delayed messages that wait, the soonest first, and their total number.",
+            "query": "Print the newest messages with a key, oldest first; queries every broker of the topic.",
+            "view": "Print one message with all its stored fields.",
+        }.items()
+    },
+)
 def message() -> None:
     """Send, pull, follow and find messages."""
-
-
-message.add_command(consumers)
-message.add_command(pending)
-message.add_command(query)
-message.add_command(view)
 
 
 @message.command()

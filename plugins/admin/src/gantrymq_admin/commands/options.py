@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 
-from gantrymq.client import Admin, Client
-from gantrymq.client.admin import RequestNotServed
+from gantrymq.client import Client
 from gantrymq.errors import ClientError, InvalidParameter, RequestRefused, install_command
 from gantrymq.plugin import names
 from gantrymq.plugin.client import BrokerAddresses
 from gantrymq.plugin.commands import check_address, namesrv_option, output_option, run, warn
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.brokers import AskedSlave, asked_slave
+
+if TYPE_CHECKING:
+    from gantrymq.client import Admin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Check = Callable[[str], object]
@@ -242,6 +244,8 @@ def served_by(distribution: str, address: str, missing: str, advice: str = "") -
     Raises:
         RequestRefused: code 3, instead of RequestNotServed.
     """
+    from gantrymq.client.admin import RequestNotServed
+
     try:
         yield
     except RequestNotServed as problem:
