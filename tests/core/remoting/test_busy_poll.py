@@ -84,15 +84,17 @@ def test_a_producer_of_transactions_keeps_the_loop_awake(asking):
         asking.ask(requests=(DECISION,), answered=False)
     assert asking.poll.awake
     assert asking.turn(after_s=WINDOW_S / 2)
-    assert asking.ask(requests=(DECISION, SEND))
-    assert asking.turn(after_s=WINDOW_S / 2)
+    for requests in ((DECISION, SEND), (SEND, DECISION)):
+        assert asking.ask(requests=requests)
+        assert asking.turn(after_s=WINDOW_S / 2)
 
 
 @pytest.mark.parametrize(
     "requests",
     [
-        (SEND, DECISION),
+        (DECISION, DECISION),
         (DECISION, DECISION, SEND),
+        (Command(RequestCode.PULL_MESSAGE), DECISION),
         (DECISION, Command(RequestCode.PULL_MESSAGE)),
         (SEND, SEND),
     ],

@@ -5,6 +5,7 @@ import itertools
 
 from loop_tests import asked, echo, in_loop, turn
 
+from gantrymq.remoting.codes import FLAG_ONEWAY
 from gantrymq.remoting.request_queue import MAX_BATCH, MAX_WAITING
 
 
@@ -80,6 +81,26 @@ async def test_many_requests_are_served_some_a_turn_so_that_the_first_answers_le
         await turn()
     assert [command.opaque for command in handler.seen] == list(range(3 * MAX_BATCH + 1))
     assert [answer.opaque for answer in transport.commands] == list(range(3 * MAX_BATCH + 1))
+
+
+@in_loop
+async def test_one_way_requests_are_served_with_as_many_others(rig, recorder):
+    handler = recorder(echo)
+    connection, _ = rig.connect(handler)
+    pairs = [asked(opaque=number, flag=FLAG_ONEWAY if number % 2 else 0) for number in range(4 * MAX_BATCH + 1)]
+    connection.data_received(b"".join(pairs))
+    await turn()
+    await turn()
+    assert [len(batch) for batch in handler.batches] == [2 * MAX_BATCH, 2 * MAX_BATCH, 1]
+
+
+@in_loop
+async def test_a_batch_of_one_way_requests_is_no_larger_than_others(rig, recorder):
+    handler = recorder()
+    connection, _ = rig.connect(handler)
+    connection.data_received(b"".join(asked(opaque=number, flag=FLAG_ONEWAY) for number in range(MAX_BATCH + 5)))
+    await turn()
+    assert [len(batch) for batch in handler.batches] == [MAX_BATCH, 5]
 
 
 @in_loop

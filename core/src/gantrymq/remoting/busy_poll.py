@@ -5,7 +5,8 @@ from one connection, one at a time and in quick succession, and are answered at 
 without blocking for a short time after each request. Timers and other connections are served as usual. Pipelined
 requests and several active peers keep the loop busy anyway, and a consumer processes pulled messages before its next
 pull, so polling is not used for them. The one-way decision of a transaction is not answered, but its producer sends the
-next half message right after it, so it counts as a request in turn, also in one read with that.
+next half message together with it, so it counts as a request in turn, also in one read with that, before or after it:
+Java's client sends the two from different threads.
 
 A credit counts whether polling pays off: a request that arrives during polling adds to it, a poll without a request
 subtracts. The loop yields the processor between polls, in case the peer waits for the same one.
@@ -55,11 +56,13 @@ class BusyPoll:
         self, peer: object, requests: Sequence[Command], began_s: float, ended_s: float, *, answered: bool
     ) -> None:
         """Note that *requests*, all of one read from *peer*, were served; *answered* if a response was written."""
-        last = requests[-1]
+        first, last = requests[0], requests[-1]
         if len(requests) == 1:
             alone = (answered and last.code not in _PULLS) or _is_decision(last)
+        elif len(requests) == 2 and _is_decision(first) is not _is_decision(last):
+            alone = answered and first.code not in _PULLS and last.code not in _PULLS
         else:
-            alone = answered and len(requests) == 2 and _is_decision(requests[0]) and last.code not in _PULLS
+            alone = False
         self.happened(peer, began_s, ended_s, alone=alone)
 
     def happened(self, peer: object, began_s: float, ended_s: float, *, alone: bool) -> None:

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from gantrymq.errors import ConnectionLost
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.channel import Channel
-from gantrymq.remoting.codes import request_name
+from gantrymq.remoting.codes import FLAG_ONEWAY, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock, Timer
@@ -144,7 +144,7 @@ class ResponseLimiter:
 
 log = logging.getLogger("gantrymq.remoting")
 
-MAX_BATCH: Final = 32  # largest batch
+MAX_BATCH: Final = 32  # largest batch, without as many one-way requests
 MIN_BATCH: Final = 4  # smallest batch, for slow requests
 MAX_BATCH_S: Final = 0.001  # longest time that a batch should take
 MAX_WAITING: Final = 8 * MAX_BATCH  # waiting requests above which no more are read
@@ -183,7 +183,9 @@ class RequestQueue:
         """Serve the requests of one read, at least one, now or after the waiting ones."""
         if self._waiting:
             self._waiting += commands
-        elif len(commands) <= self._batch_size and not (self._writes.backlog and self._writes.full):
+        elif _batch_end(commands, self._batch_size) == len(commands) and not (
+            self._writes.backlog and self._writes.full
+        ):
             self._serve(commands)
         else:
             self._waiting = commands
@@ -204,7 +206,7 @@ class RequestQueue:
                 self._scheduled = True
                 self._clock.call_later(CHECK_INTERVAL_S, self.serve_next)
             return
-        part = self._batch_size
+        part = _batch_end(waiting, self._batch_size)
         self._waiting = waiting[part:]
         self._serve(waiting[:part])
         if self._waiting:
@@ -260,3 +262,23 @@ class RequestQueue:
             self._batch_size = max(MIN_BATCH, self._batch_size // 2)
         elif took_s < MAX_BATCH_S / 2 and self._batch_size < MAX_BATCH and len(commands) >= self._batch_size:
             self._batch_size *= 2
+
+
+def _batch_end(commands: Sequence[Command], size: int) -> int:
+    """Return the number of requests in the first batch of *commands*: up to *size*, and as many one-way ones.
+
+    If one-way requests counted like others, a client whose sends each come with one would get half as many responses
+    at a time.
+    """
+    if len(commands) <= size:
+        return len(commands)
+    oneway = 0
+    for index, command in enumerate(commands[: 2 * size]):
+        if command.flag & FLAG_ONEWAY:
+            oneway += 1
+            full = oneway > size
+        else:
+            full = index - oneway == size
+        if full:
+            return index
+    return min(len(commands), 2 * size)
