@@ -27,6 +27,9 @@ class FakeConnection:
     def reply(self, asked, answer):
         self.answers.append((asked.opaque, answer.code, answer.remark))
 
+    def put_back(self, commands):
+        self.left = list(commands)
+
     def on_close(self, callback):
         self.closing.append(callback)
 
@@ -125,6 +128,46 @@ def test_decisions_go_before_the_sends_among_which_they_came_and_these_come_toge
     commands = [sent(1), first, sent(3), asked(37, 4), second, sent(6), sent(7), asked(1, 8)]
     assert answers_of(router, *commands) == [(8, 0, None)]
     assert seen == [[1], 2, 5, [3], 4, [6, 7]]
+
+
+@pytest.mark.parametrize("decision_first", [True, False])
+def test_the_decision_of_a_client_that_is_alone_waits_until_its_send_is_answered(router, decision_first):
+    seen = []
+
+    def together(commands, start, connection):
+        seen.append(commands[start].opaque)
+        return 1
+
+    router.add({37: lambda command, connection: seen.append(command.opaque)})
+    router.add_together(together)
+    decision = asked(37, 1, flag=FLAG_ONEWAY)
+    connection = FakeConnection()
+    router.requests(connection, [decision, sent(2)] if decision_first else [sent(2), decision])
+    assert (seen, connection.left) == ([2], [decision])
+    router.requests(connection, connection.left)
+    assert seen == [2, 1]
+
+
+def test_a_decision_beside_another_request_is_served_at_once(router):
+    seen = []
+    router.add({37: lambda command, connection: seen.append(command.opaque)})
+    router.add_together(lambda commands, start, connection: 0)
+    assert answers_of(router, asked(1, 1), asked(37, 2, flag=FLAG_ONEWAY)) == [(1, 0, None)]
+    assert seen == [2]
+
+
+def test_several_of_a_code_are_served_together_until_another_handler_is_added(router):
+    seen = []
+
+    def many(commands, start, connection):
+        seen.append(len(commands) - start)
+        return len(commands) - start
+
+    router.add_many(5, many)
+    assert answers_of(router, asked(5, 1), asked(5, 2)) == []
+    router.add({5: lambda command, connection: ok(command)})
+    assert answers_of(router, asked(5, 1), asked(5, 2)) == [(1, 0, None), (2, 0, None)]
+    assert seen == [2]
 
 
 def test_an_error_of_sends_alike_is_told_to_each(router):

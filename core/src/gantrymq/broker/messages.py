@@ -106,6 +106,13 @@ class BrokerMessages:
         self._roles.check_waiting()
         return self._transactions.end(request)
 
+    def end_together(self, requests: Iterable[EndTransaction]) -> int:
+        """Commit or roll back the first of *requests*, which get no response, and return their number."""
+        if self._transactions is None or not self._transactions.batches:
+            return 0
+        self._roles.check_waiting()
+        return self._transactions.end_together(requests)
+
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """Recall a waiting timed message."""
         self._access.check_send(request.principal, request.topic)

@@ -114,7 +114,12 @@ from gantrymq.interfaces.store import (
     require_capability,
 )
 from gantrymq.interfaces.topics_and_groups import Groups, Topics
-from gantrymq.interfaces.transactions import EndTransaction, Outcome, TransactionService
+from gantrymq.interfaces.transactions import (
+    BatchingTransactionService,
+    EndTransaction,
+    Outcome,
+    TransactionService,
+)
 
 __all__ = [
     "AcceptedConnection",
@@ -127,6 +132,7 @@ __all__ = [
     "AuthorizerRegistry",
     "AuthorizerState",
     "Backlog",
+    "BatchingTransactionService",
     "BitMaps",
     "BoundaryType",
     "Bounds",

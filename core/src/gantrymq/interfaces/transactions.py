@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gantrymq.interfaces.store import StoreMessage
+from gantrymq.interfaces.store import PutResult, StoreMessage
 from gantrymq.model.access import Principal
 
 if TYPE_CHECKING:
@@ -58,3 +58,29 @@ class TransactionService(Protocol):
 
     async def check(self, now_ms: int) -> None:
         """Ask producers for the state of messages that have been undecided for too long."""
+
+
+class BatchingTransactionService(TransactionService, Protocol):
+    """A service that also serves the requests of one read together; a broker calls these methods if both exist."""
+
+    def prepare_together(
+        self, messages: Sequence[StoreMessage], unique_ids: Sequence[bytes]
+    ) -> Callable[[Sequence[PutResult]], object] | None:
+        """Change *messages* into the half messages to store, as `prepare` does.
+
+        Args:
+            messages: messages of one producer for one topic, which differ only in queue id, unique id, born timestamp
+                and body.
+            unique_ids: the unique id of each, ASCII letters and digits.
+
+        Returns:
+            A function that is called with the result of each message once all of them are stored, visible and about to
+            be acknowledged; not if that fails, nor if an interceptor must see the committed messages. None if the
+            messages, which are unchanged then, have to be prepared one by one.
+        """
+
+    def end_together(self, requests: Iterable[EndTransaction]) -> int:
+        """Take over the first of *requests*, as `end` does, and return how many; the next one is passed to `end`.
+
+        They are one-way, so no result is needed. The service reads no more of the iterable than it takes and one more.
+        """

@@ -1,7 +1,8 @@
 """Writes decisions to the log: the committed messages and their op message, one append for all pending decisions.
 
     submit ... submit     gathered until the next half message arrives, and stored with its append, or for 2 ms;
-                          of several half messages in one turn of the loop, the first triggers it
+                          of several half messages in one turn of the loop, the first triggers it; that of a producer
+                          with one transaction at a time is stored at once
       `- put_all          [message, message, op "12,13,14,"]: one write, all or none
                           (`StoreMessage.same_file_as_previous`)
            `- settled     the ledger is updated, then the submitters get their results
@@ -34,8 +35,9 @@ Stored = asyncio.Future[Any]
 
 log = logging.getLogger(__name__)
 
-_GROUP_BYTES: Final = 256 * 1024  # per append, unless a single message is larger
+GROUP_BYTES: Final = 256 * 1024  # per append, unless a single message is larger
 _GROUP_MESSAGES: Final = 128
+_OFFSET_BYTES: Final = 20  # most bytes of an offset in an op message
 _GATHER_S: Final = 0.002
 _WAITING_BYTES: Final = 64 * 1024 * 1024
 _WAITING: Final = 20_000  # the limit of pending op messages of a Java broker
@@ -43,12 +45,17 @@ _OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
 
 
 class _Submission:
-    __slots__ = ("answer", "done", "kind", "message", "offsets", "op_bytes", "size")
+    """A decision on one transaction, or several that are stored together if that is possible."""
 
-    def __init__(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any, done: Stored) -> None:
-        self.offsets, self.message, self.answer, self.done = offsets, message, answer, done
-        self.kind = None if message is None else message.topic in _OWN
-        self.size = 0 if message is None else len(message.body) + len(message.properties)
+    __slots__ = ("answer", "count", "done", "kind", "messages", "offsets", "op_bytes", "pairs", "size")
+
+    def __init__(
+        self, offsets: Sequence[int], messages: Sequence[StoreMessage], done: Stored, answer: Any, kind: bool | None
+    ) -> None:
+        self.offsets, self.messages, self.done, self.answer, self.kind = offsets, messages, done, answer, kind
+        self.pairs: Sequence[tuple[int, StoreMessage | None]] = ()  # of several transactions
+        self.count = 1  # of transactions
+        self.size = sum([len(message.body) + len(message.properties) for message in messages])
         self.op_bytes = sum([len(str(offset)) + 1 for offset in offsets])
 
 
@@ -67,6 +74,7 @@ class DecisionWriter:
         self._ledger = ledger
         self._waiting: deque[_Submission] = deque()
         self._count = self._bytes = 0  # of decisions not stored yet
+        self._gathered = 0  # decisions in `_waiting`
         self._storing: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
         self._flushed_this_turn = False  # in this turn of the loop
@@ -85,25 +93,54 @@ class DecisionWriter:
         Raises:
             RequestRefused: too many decisions are pending (2).
         """
-        if self._count >= _WAITING or self._bytes > _WAITING_BYTES:
+        if self._is_full():
             raise RequestRefused(
                 SYSTEM_BUSY,
                 f"{self._count} decisions of {self._bytes} bytes are pending, which is the limit; "
                 "the producer of this one is checked later",
             )
-        done: Stored = self._loop.create_future()
-        each = _Submission(offsets, message, answer, done)
-        for offset in offsets:
-            self._ledger.take(offset)
-            self._taken[offset] = done
+        each = self._single(offsets, message, answer)
+        self._add(each)
+        return each.done
+
+    def most_together(self) -> int:
+        """Return the maximum number of transactions that `submit_together` accepts now."""
+        most = min(self._broker.settings.number(OP_BYTES) // _OFFSET_BYTES, _GROUP_MESSAGES)
+        return 0 if self._is_full() else most
+
+    def submit_together(self, decided: Sequence[tuple[int, StoreMessage | None]]) -> None:
+        """Store decisions on several transactions, at most `most_together`, that nobody waits for.
+
+        *decided*: queue offset of the open half message, and the message to store in its place. Interceptors do not
+        see these messages.
+        """
+        messages = [message for _, message in decided if message is not None]
+        offsets = [offset for offset, _ in decided]
+        each = _Submission(offsets, messages, self._loop.create_future(), None, None)
+        each.pairs, each.count = decided, len(decided)
+        self._add(each)
+
+    def _is_full(self) -> bool:
+        return self._count >= _WAITING or self._bytes > _WAITING_BYTES
+
+    def _single(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any) -> _Submission:
+        messages, kind = ((), None) if message is None else ((message,), message.topic in _OWN)
+        return _Submission(offsets, messages, self._loop.create_future(), answer, kind)
+
+    def _take(self, each: _Submission) -> None:
+        self._ledger.take_all(each.offsets)
+        self._taken.update(dict.fromkeys(each.offsets, each.done))
+
+    def _add(self, each: _Submission) -> None:
+        self._take(each)
         self._waiting.append(each)
         self._bytes += each.size
-        self._count += 1
-        if len(self._waiting) >= _GROUP_MESSAGES:
+        self._count += each.count
+        self._gathered += each.count
+        if self._gathered >= _GROUP_MESSAGES:
             self.store_now()
         elif self._timer is None:
             self._timer = self._broker.world.clock.call_later(_GATHER_S, self.store_now)
-        return done
 
     async def decided(self, offset: int) -> None:
         """Wait for a pending decision of a half message.
@@ -152,10 +189,14 @@ class DecisionWriter:
         most_op_bytes = self._broker.settings.number(OP_BYTES)
         group: list[_Submission] = []
         kind: bool | None = None
-        size = op_bytes = 0
-        while self._waiting and len(group) < _GROUP_MESSAGES:
+        size = op_bytes = count = 0
+        while self._waiting:
             each = self._waiting[0]
-            if group and (size + each.size > _GROUP_BYTES or op_bytes + each.op_bytes > most_op_bytes):
+            if group and (
+                size + each.size > GROUP_BYTES
+                or op_bytes + each.op_bytes > most_op_bytes
+                or count + each.count > _GROUP_MESSAGES
+            ):
                 break
             if each.kind is not None:
                 if kind is not None and each.kind is not kind:
@@ -163,12 +204,14 @@ class DecisionWriter:
                 kind = each.kind
             size += each.size
             op_bytes += each.op_bytes
+            count += each.count
             group.append(self._waiting.popleft())
+        self._gathered -= count
         return group
 
     def _append(self, group: list[_Submission]) -> Awaitable[Sequence[PutResult]] | None:
         """Start one append; return None if the messages have to be stored one by one."""
-        batch = [as_submitted(each.message) for each in group if each.message is not None]
+        batch = [message if each.kind is None else as_submitted(message) for each in group for message in each.messages]
         batch.append(self._op(group))
         for message in batch[1:]:
             message.same_file_as_previous = True
@@ -190,7 +233,7 @@ class DecisionWriter:
             log.exception("decisions could not be stored")
             self._failed(group, error)
         finally:
-            self._count -= len(group)
+            self._count -= sum(each.count for each in group)
             self._bytes -= sum(each.size for each in group)
 
     def _together(self, group: list[_Submission], results: Sequence[PutResult]) -> bool:
@@ -199,24 +242,37 @@ class DecisionWriter:
             return False
         *stored, op = results
         self._noted(group, op)
-        found = iter(stored)
+        first = 0
         for each in group:
-            self._settled(each, next(found) if each.message is not None else None)
+            self._settled(each, stored[first] if each.messages else None)
+            first += len(each.messages)
         return True
 
     async def _apart(self, group: list[_Submission]) -> None:
         """Store each message separately, followed by its op message."""
         for each in group:
-            try:
-                result = None if each.message is None else await self._put(each.message)
-                self._noted([each], await self._put(self._op([each])))
-            except GantryError as error:
-                self._failed([each], error)
-            except Exception as error:
-                log.exception("the decision of the half messages at %s could not be stored", each.offsets)
-                self._failed([each], error)
-            else:
-                self._settled(each, result)
+            if not each.pairs:
+                await self._alone(each)
+                continue
+            for offset, message in each.pairs:
+                single = self._single((offset,), message, None)
+                self._take(single)
+                await self._alone(single)
+            if not each.done.done():
+                each.done.set_result(None)
+
+    async def _alone(self, each: _Submission) -> None:
+        """Store the message of one transaction, followed by its op message."""
+        try:
+            result = await self._put(each.messages[0]) if each.messages else None
+            self._noted([each], await self._put(self._op([each])))
+        except GantryError as error:
+            self._failed([each], error)
+        except Exception as error:
+            log.exception("the decision of the half messages at %s could not be stored", each.offsets)
+            self._failed([each], error)
+        else:
+            self._settled(each, result)
 
     async def _put(self, message: StoreMessage) -> PutResult:
         """Store one message; interceptors are skipped for messages of this plugin's own topics."""
@@ -241,8 +297,8 @@ class DecisionWriter:
         self._ledger.op_stored(op.queue_offset, [offset for each in group for offset in each.offsets])
 
     def _settled(self, each: _Submission, result: PutResult | None) -> None:
+        self._ledger.settle_all(each.offsets)
         for offset in each.offsets:
-            self._ledger.settle(offset)
             self._taken.pop(offset, None)
         if not each.done.done():
             each.done.set_result(result if each.answer is None else each.answer)

@@ -16,7 +16,7 @@ Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageService
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 _UNREAD: Final = (1 << 63) - 1  # an op message that was not read
@@ -48,21 +48,31 @@ class Ledger:
         """Mark an open offset as taken: its decision is being written."""
         self._taken.add(offset)
 
+    def take_all(self, offsets: Iterable[int]) -> None:
+        """Mark open offsets as taken."""
+        self._taken.update(offsets)
+
     def release(self, offset: int) -> None:
         """Mark a taken offset as open again: nothing was written."""
         self._taken.discard(offset)
 
     def settle(self, offset: int) -> None:
         """Mark *offset* as settled: its decision is in the log. Idempotent."""
-        self._taken.discard(offset)
-        if offset < self.half_offset:
-            return
-        place, bit = divmod(offset - self._base, 8)
-        if place >= len(self._bits):
-            self._bits.extend(bytes(place + 1 - len(self._bits)))
-        if not self._bits[place] >> bit & 1:
-            self._bits[place] |= 1 << bit
-            self._settled += 1
+        self.settle_all((offset,))
+
+    def settle_all(self, offsets: Collection[int]) -> None:
+        """Mark *offsets* as settled; see `settle`."""
+        self._taken.difference_update(offsets)
+        base, bits, first, settled = self._base, self._bits, self.half_offset, 0
+        for offset in offsets:
+            if offset >= first:
+                place, mask = (offset - base) >> 3, 1 << (offset - base & 7)
+                if place >= len(bits):
+                    bits.extend(bytes(place + 1 - len(bits)))
+                if not bits[place] & mask:
+                    bits[place] |= mask
+                    settled += 1
+        self._settled += settled
 
     def settle_before(self, offset: int) -> None:
         """Settle everything before *offset*: it was deleted from the log."""

@@ -9,13 +9,22 @@ Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageService
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import attrs
 
 from gantrymq.errors import RequestNotSupported, ServiceNotAvailable
-from gantrymq.plugin.interfaces import Broker, BrokerCluster, EndTransaction, MetricFamily, Outcome, StoreMessage
+from gantrymq.plugin.interfaces import (
+    Broker,
+    BrokerCluster,
+    EndTransaction,
+    MetricFamily,
+    Outcome,
+    PutResult,
+    StoreMessage,
+)
 from gantrymq.plugin.model import Role
 from gantrymq.plugin.names import HALF_TOPIC
 from gantrymq.plugin.sys_flag import TRANSACTION_MASK
@@ -28,6 +37,7 @@ from gantrymq_transaction.half_text import HalfTextWriter
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import offsets_in_op
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from
+from gantrymq_transaction.recent_halves import RecentHalves
 from gantrymq_transaction.rules import next_check_ms
 from gantrymq_transaction.settings import TIMEOUT
 
@@ -48,6 +58,7 @@ class _Running(NamedTuple):
     broker: Broker
     ledger: Ledger
     writer: DecisionWriter
+    recent: RecentHalves
     decisions: DecisionHandler
     checker: HalfChecker
     escape: HalfEscape | None  # on an acting master
@@ -84,11 +95,11 @@ class RocketTransactions:
                 if offset < half.max_offset:
                     ledger.settle(offset)
         ledger.advance(half.max_offset)
-        writer = DecisionWriter(broker, ledger)
+        writer, recent = DecisionWriter(broker, ledger), RecentHalves()
         name = broker.settings.text("brokerName") or broker.world.host_name
         self._running = _Running(
-            *(broker, ledger, writer),
-            DecisionHandler(broker, ledger, writer, half.max_offset),
+            *(broker, ledger, writer, recent),
+            DecisionHandler(broker, ledger, writer, recent, half.max_offset),
             HalfChecker(broker, ledger, writer, name, await uncertain_checks(broker)),
             HalfEscape(broker, ledger) if broker.role.current is Role.ACTING_MASTER else None,
         )
@@ -116,6 +127,33 @@ class RocketTransactions:
         if self._running is not None:
             self._running.writer.flush_with_half()
         return message
+
+    def prepare_together(
+        self, messages: Sequence[StoreMessage], unique_ids: Sequence[bytes]
+    ) -> Callable[[Sequence[PutResult]], object] | None:
+        """Change *messages* into half messages; see `gantrymq.interfaces.BatchingTransactionService`."""
+        running = self._running
+        before, *after = messages[0].properties.split(unique_ids[0])
+        if self._refusal or running is None or len(after) != 1:
+            return None
+        topic, plans = messages[0].topic, {}
+        for queue_id in {message.queue_id for message in messages}:
+            if (plan := self._texts.plan(before, after[0], topic, queue_id)) is None:
+                return None
+            plans[queue_id] = plan
+        flags = messages[0].sys_flag & ~TRANSACTION_MASK
+        targets = []
+        for message, unique_id in zip(messages, unique_ids, strict=True):
+            pieces, target = plans[message.queue_id]
+            message.properties = unique_id.join(pieces)
+            message.topic, message.queue_id, message.sys_flag = HALF_TOPIC, 0, flags
+            targets.append(target)
+        running.writer.flush_with_half()
+        return partial(running.recent.add, messages, targets)
+
+    def end_together(self, requests: Iterable[EndTransaction]) -> int:
+        """Commit or roll back the first of *requests*; see `gantrymq.interfaces.BatchingTransactionService`."""
+        return 0 if self._running is None else self._running.decisions.end_together(requests)
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
         """Commit or roll back. Raises RequestError."""

@@ -44,9 +44,13 @@ class InterceptorChain:
                 message = interceptor(message)
         return message
 
+    def asks_for(self, properties: bytes) -> bool:
+        """Return whether *properties* have one of `names`."""
+        return self._asks is not None and self._asks(b"\x02" + properties) is not None
+
     def apply_undecoded(self, message: StoreMessage) -> StoreMessage:
         """Apply the interceptors to a message with undecoded properties."""
-        asks = self._asks is not None and self._asks(b"\x02" + message.properties) is not None
+        asks = self.asks_for(message.properties)
         return self.apply(message, props.decode(message.properties) if asks else None)
 
 

@@ -24,7 +24,7 @@ from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.priorities import place_by_priority
 from gantrymq.broker.sending.queue_targets import DELAYS, TargetSelector, refuse_delays
 from gantrymq.broker.sending.stored_properties import PropertyTemplate, StoredProperties, properties_too_long
-from gantrymq.broker.sending.transactions import Transactions
+from gantrymq.broker.sending.transactions import Stored, Transactions
 from gantrymq.broker.tables import Tables
 from gantrymq.config import Settings
 from gantrymq.errors import (
@@ -82,6 +82,7 @@ class SendTemplate(NamedTuple):
     special: dict[str, str] | None  # properties that need more than plain queueing
     revision: int  # settings revision
     sender: Sender | None = None  # with access control
+    halves: bool = False  # the messages are half messages that can be prepared together
 
 
 class SendPreparation:
@@ -241,9 +242,41 @@ class SendPreparation:
             return None
         flags = request.sys_flag | (sys_flag.MULTI_TAGS if topic.filter_type == "MULTI_TAG" else 0)
         queues = max(topic.write_queues, topic.read_queues)
+        halves = self._are_halves(special, flags)
         return SendTemplate(
-            topic, queues, flags, request.flag, request.reconsume_times, property_template, special, self._revision
+            *(topic, queues, flags, request.flag, request.reconsume_times, property_template, special, self._revision),
+            halves=halves,
         )
+
+    def _are_halves(self, special: dict[str, str] | None, flags: int) -> bool:
+        """Return whether messages with these special properties can be completed by `complete_halves`."""
+        return (
+            special == {props.TRAN_MSG: "true"}
+            and self._transactions is not None
+            and self._transactions.batches
+            and not self.sees_all
+            and not flags & sys_flag.INNER_BATCH
+            and not self._settings.flag("rejectTransactionMessage")
+        )
+
+    def complete_halves(self, messages: Sequence[StoreMessage], unique_ids: Sequence[bytes]) -> Stored | None:
+        """Change messages of one template with `halves` into half messages, as `complete` does for each.
+
+        Returns:
+            The function to call with the results when they are stored. None if they have to be completed one by one,
+            unchanged.
+
+        Raises:
+            PropertiesTooLarge: one has too many properties; the messages must be made again and checked one by one.
+        """
+        assert self._transactions is not None
+        stored = self._transactions.prepare_together(messages, unique_ids)
+        if stored is None:
+            return None
+        size = max([len(message.properties) for message in messages])
+        if size > props.MAX_SENT_BYTES:
+            raise PropertiesTooLarge(properties_too_long(size))
+        return _ignore if self._interceptors.asks_for(messages[0].properties) else stored
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -296,6 +329,10 @@ class SendPreparation:
                 "transaction"
             )
         return self._transactions.prepare(message)
+
+
+def _ignore(_: object) -> None:
+    """Do nothing with the results of half messages."""
 
 
 def most_tries(group: GroupConfig, wanted: int | None, client_version: int) -> int:

@@ -63,6 +63,10 @@ class TargetSelector:
         if self._light and _ASKS in text and light_queue_names(props.decode(text)) and fans_out(topic.name):
             raise self._refusal(topic.name, "the messages of a batch")
 
+    def may_assign(self, topic: TopicConfig | None) -> bool:
+        """Return whether `assign_for_plugin` may change a message for *topic*."""
+        return topic is not None and (self._light or topic.has_batch_queues)
+
     def assign_for_plugin(self, message: StoreMessage, topic: TopicConfig | None) -> None:
         """Set the queue targets of a plugin's message, unless the plugin has set them."""
         if message.queue_targets is not None or topic is None:

@@ -100,10 +100,16 @@ class Sends:
             if skip_interceptors
             else [each if each.topic in NOT_SENDABLE else self._apply_interceptors(each) for each in messages]
         )
+        topic, assigns = None, True
         for number, (message, given) in enumerate(zip(made, messages, strict=True)):
             # The first message must not be tied to a message of another sender.
             message.same_file_as_previous = number > 0 and given.same_file_as_previous
-            self._target_selector.assign_for_plugin(message, self._topics.get(message.topic))
+            if message.topic != topic:
+                topic = message.topic
+                config = self._topics.get(topic)
+                assigns = self._target_selector.may_assign(config)
+            if assigns:
+                self._target_selector.assign_for_plugin(message, config)
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
         settle = resolve_future(future)
 

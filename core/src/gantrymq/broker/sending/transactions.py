@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import cast
 
 from gantrymq.broker.counted_plugins import counted, counted_later, name_of
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.roles import MASTER_ONLY
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import EndTransaction, Outcome, StoreMessage, TransactionService
+from gantrymq.interfaces import (
+    BatchingTransactionService,
+    EndTransaction,
+    Outcome,
+    PutResult,
+    StoreMessage,
+    TransactionService,
+)
 from gantrymq.model.role import Role
 from gantrymq.world import Clock, Timer
+
+Stored = Callable[[Sequence[PutResult]], object]
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +39,11 @@ class Transactions:
         self.roles: frozenset[Role] = getattr(service, "roles", MASTER_ONLY)
         self._prepare: Callable[[StoreMessage], StoreMessage] = counted(service.prepare, self._failed)
         self._end: Callable[[EndTransaction], Awaitable[Outcome]] = counted(service.end, self._failed)
+        self.batches = hasattr(service, "prepare_together") and hasattr(service, "end_together")
+        if self.batches:
+            batching = cast(BatchingTransactionService, service)
+            self._prepare_together: Callable[..., Stored | None] = counted(batching.prepare_together, self._failed)
+            self.end_together: Callable[[Iterable[EndTransaction]], int] = counted(batching.end_together, self._failed)
         self._settings = settings
         self._clock = clock
         self._stats = stats
@@ -65,6 +80,11 @@ class Transactions:
     def prepare(self, message: StoreMessage) -> StoreMessage:
         """Return the half message to store instead of *message*. Raises RequestError."""
         return self._prepare(message)
+
+    def prepare_together(self, messages: Sequence[StoreMessage], unique_ids: Sequence[bytes]) -> Stored | None:
+        """Change *messages* into half messages; see `BatchingTransactionService`."""
+        stored = self._prepare_together(messages, unique_ids)
+        return None if stored is None else counted(stored, self._failed)
 
     def _failed(self) -> None:
         self._stats.plugin_failed("transaction service", name_of(self._service))

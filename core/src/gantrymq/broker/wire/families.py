@@ -23,7 +23,7 @@ from gantrymq.broker.wire.sending_back import SendingBackRequests
 from gantrymq.broker.wire.topics import TopicRequests
 from gantrymq.broker.wire.transactions import TransactionRequests
 from gantrymq.broker.wire.unreplicated import UnreplicatedRequests
-from gantrymq.remoting.codes import request_name
+from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import Handler, copy_statement, handler_of_many, handlers_of, serve_together
@@ -50,7 +50,9 @@ def serve(router: RequestRouter, parts: Parts) -> None:
     for family in FAMILIES:
         router.add(handlers_of(family(parts)))
     if parts.transactions is not None:
-        router.add(handlers_of(TransactionRequests(parts.messages)))
+        ends = TransactionRequests(parts.messages)
+        router.add(handlers_of(ends))
+        router.add_many(RequestCode.END_TRANSACTION, ends.end_together)
     router.add_together(sends.send_together)
     router.around(parts.pipeline.hold, parts.pipeline.release)
     stats, plugins = parts.stats, parts.plugins

@@ -19,7 +19,7 @@ from gantrymq.broker.wire.request_access import RequestAccess
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, install_command
 from gantrymq.model.access import Action, Principal, Requirement, requirements
-from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, broker_port_message, request_name
+from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1, RequestCode, broker_port_message, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.sends import SEND_CODES, SendCommand
@@ -27,7 +27,7 @@ from gantrymq.remoting.serving import AccessRule, Handler, HandlerOfMany, access
 
 log = logging.getLogger(__name__)
 
-_ENDS: Final = int(RequestCode.END_TRANSACTION)  # one-way ones are served before the sends of the same read
+_ENDS: Final = int(RequestCode.END_TRANSACTION)  # one-way ones are served together, before the sends of the same read
 
 _LONG: Final = frozenset(  # codes with potentially long responses
     {
@@ -148,6 +148,10 @@ class RequestRouter:
         """Try *handler* first for `SendCommand` requests, until another handler for sends is added."""
         self._together = handler
 
+    def add_many(self, code: int, handler: HandlerOfMany) -> None:
+        """Try *handler* first for requests with *code*, until another handler for it is added."""
+        self._many[code] = handler
+
     def control(self, access: AccessControl) -> None:
         """Identify the sender of each request from now on, and check what its handler states."""
         self._access = RequestAccess(access)
@@ -192,13 +196,21 @@ class RequestRouter:
                     behind = index + together(commands, index, connection)
                     if behind > index:
                         continue
+                if asked.code == _ENDS and together is not None and not sorted_out and asked.is_oneway:
+                    left = commands[index:]
+                    ends = [each for each in left if each.code == _ENDS and each.flag & FLAG_ONEWAY]
+                    others = [each for each in left if each.code != _ENDS or not each.flag & FLAG_ONEWAY]
+                    pair = len(commands) == 2 and SendCommand in map(type, commands)
+                    if pair and len(ends) == 1:  # of one producer, which waits for the response to its send only
+                        connection.put_back(ends)
+                        self._serve(connection, others, sorted_out=True)
+                    else:
+                        self._serve(connection, ends + others, sorted_out=True)
+                    return
                 if asked.code in together_by_code:
                     behind = index + together_by_code[asked.code](commands, index, connection)
                     if behind > index:
                         continue
-                if asked.code == _ENDS and together is not None and not sorted_out and asked.is_oneway:
-                    self._serve(connection, sorted(commands[index:], key=_in_its_order), sorted_out=True)
-                    return
                 handler = handlers.get(asked.code)
                 if self._turning_away and asked.version > VERSION_5_3_1:
                     raise GoAway("this broker is stopping; use another one")
@@ -277,10 +289,6 @@ class _InTurn:
 def _for_operators(asked: Command) -> Sequence[Requirement]:
     """Access rule of handlers without a statement."""
     return requirements(Action.UPDATE)
-
-
-def _in_its_order(asked: Command) -> bool:
-    return asked.code != _ENDS or not asked.is_oneway
 
 
 def _nothing(*_: object) -> None:

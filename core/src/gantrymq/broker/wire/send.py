@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from gantrymq.broker.parts import Parts
+from gantrymq.broker.sending.transactions import Stored
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.broker.wire.send_templates import SendTemplateCache
 from gantrymq.errors import GantryError
@@ -87,7 +88,8 @@ class SendRequests:
         """
         if self._settings.revision != self._revision:
             self._read_settings()
-        messages = self._send_templates.together(asked, start, connection)
+        stored: list[tuple[int, Stored]] = []  # to be called with the results from that one on
+        messages = self._send_templates.together(asked, start, connection, stored)
         taken = len(messages)
         sends = cast(Sequence[SendCommand], asked[start : start + taken])
 
@@ -96,6 +98,8 @@ class SendRequests:
             if error is None and [result[0] for result in results].count(_OK) == taken:
                 if written := self._ok.frames(sends, results):
                     frames.append(written)
+                for number, (first, each) in enumerate(stored, 1):
+                    each(results[first : stored[number][0] if number < len(stored) else taken])
                 return
             for send, result in zip(sends, results or (None,) * taken, strict=True):
                 if not send.is_oneway:

@@ -8,11 +8,12 @@ result is cached at the second occurrence, so sends with distinct KEYS are not c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from gantrymq import speedups
 from gantrymq.broker.access import AccessControl
 from gantrymq.broker.sending.prepare import Sender, SendPreparation, SendTemplate
+from gantrymq.broker.sending.transactions import Stored
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.interfaces import ClientChannel, MovedMessage, StoreMessage
@@ -136,7 +137,9 @@ class SendTemplateCache:
         self._templates = known
         self._tidy_at = 2 * len(known) + LEAST_TIDIED
 
-    def together(self, asked: Sequence[Command], start: int, client: ClientChannel) -> list[StoreMessage]:
+    def together(
+        self, asked: Sequence[Command], start: int, client: ClientChannel, stored: list[tuple[int, Stored]]
+    ) -> list[StoreMessage]:
         """Return the messages of ``asked[start]`` and the following sends, up to the first one that must be checked.
 
         All have the same WAIT property, so that they can be stored together. If an interceptor is called for every
@@ -146,6 +149,8 @@ class SendTemplateCache:
             asked: requests of one connection.
             start: index of the first send.
             client: sender of the requests.
+            stored: gets what must be called with the results of messages once they are stored, and the number of
+                messages before these.
         """
         known, topics, revision = self._templates, self._topics, self._settings.revision
         messages: list[StoreMessage] = []
@@ -158,7 +163,7 @@ class SendTemplateCache:
             template = known.get(send.alike) if type(send) is SendCommand else None
             if template is None:
                 break
-            topic, queues, flags, flag, reconsume_times, property_template, special, template_revision, sender = (
+            topic, queues, flags, flag, reconsume_times, property_template, special, template_revision, sender, _ = (
                 template
             )
             if access.active:
@@ -189,13 +194,36 @@ class SendTemplateCache:
             )
             if len(messages) == at - start:
                 break
-            if (special or self._preparation.sees_all) and not self._complete(messages, at - start, template):
+            if (special or self._preparation.sees_all) and not self._complete(
+                messages, at - start, template, asked[at:], stored
+            ):
                 break
             at = start + len(messages)
         return messages
 
-    def _complete(self, messages: list[StoreMessage], first: int, template: SendTemplate) -> bool:
-        """Apply plugins to *messages* from *first* on. Return False if the rest was removed for separate checks."""
+    def _complete(
+        self,
+        messages: list[StoreMessage],
+        first: int,
+        template: SendTemplate,
+        asked: Sequence[Command],
+        stored: list[tuple[int, Stored]],
+    ) -> bool:
+        """Apply plugins to *messages* from *first* on, those of *asked*.
+
+        Return False if the rest was removed for separate checks.
+        """
+        if template.halves:
+            halves = messages[first:]
+            sends = cast(Sequence[SendCommand], asked[: len(halves)])
+            try:
+                together = self._preparation.complete_halves(halves, [send.unique_id for send in sends])
+            except Exception:  # raised again when the first of them is checked separately
+                del messages[first:]
+                return False
+            if together is not None:
+                stored.append((first, together))
+                return True
         for index in range(first, len(messages)):
             try:
                 messages[index] = self._preparation.complete(messages[index], template.topic, template.special)

@@ -6,23 +6,26 @@ Source: apache/rocketmq broker/.../processor/EndTransactionProcessor.java.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from typing import Final
 
+from gantrymq.broker.messages import BrokerMessages
 from gantrymq.broker.wire.responses import ok
-from gantrymq.interfaces import EndTransaction, Messages, Outcome
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.interfaces import EndTransaction, Outcome
+from gantrymq.remoting.codes import FLAG_ONEWAY, RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import EndTransactionRequest
 from gantrymq.remoting.serving import in_operation, serves
 
+_ENDS: Final = int(RequestCode.END_TRANSACTION)
 _USUAL: Mapping[str | None, int] = {"8": 8, "12": 12}
 
 
 class TransactionRequests:
     """Handler for the decisions of producers."""
 
-    def __init__(self, messages: Messages) -> None:
+    def __init__(self, messages: BrokerMessages) -> None:
         self._messages = messages
 
     @serves(RequestCode.END_TRANSACTION, access=in_operation)
@@ -33,6 +36,19 @@ class TransactionRequests:
             decision = decision._replace(principal=connection.principal)
         outcome = self._messages.end_transaction(decision)
         return None if asked.is_oneway and isinstance(outcome, asyncio.Future) else _answer(asked, outcome)
+
+    def end_together(self, asked: Sequence[Command], start: int, _connection: Connection) -> int:
+        """Commit or roll back ``asked[start]`` and the following transactions, and return their number."""
+        return self._messages.end_together(_decisions(asked, start))
+
+
+def _decisions(asked: Sequence[Command], start: int) -> Iterator[EndTransaction]:
+    """Yield the one-way decisions from ``asked[start]`` on, up to the first in an unusual form."""
+    for index in range(start, len(asked)):
+        each = asked[index]
+        if each.code != _ENDS or not each.flag & FLAG_ONEWAY or (decision := _usual(each.ext or {})) is None:
+            return
+        yield decision
 
 
 def _usual(ext: Mapping[str, str]) -> EndTransaction | None:
