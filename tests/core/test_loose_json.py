@@ -10,6 +10,7 @@ from gantrymq.loose_json import (
     ObjectKey,
     ReadBudget,
     dumps,
+    dumps_ascii,
     dumps_plain,
     dumps_standard,
     int_keys,
@@ -333,6 +334,12 @@ def test_integers_that_are_no_pairs_are_refused(text):
 @pytest.mark.parametrize("value", [{"a": [1, True, "grün", 2.5], "b": {}}, {"long": 10**30}])
 def test_plain_tables_are_written_as_dumps_writes_them(value):
     assert dumps_plain(value) == dumps(value)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs",)))) | st.just(["10.0.0.1@7"]) | st.just(["\x7f\u2028"]))
+def test_lists_of_texts_are_written_as_dumps_writes_them(texts):
+    assert dumps_ascii({"consumerIdList": texts, "size": 10**30}) == dumps({"consumerIdList": texts, "size": 10**30})
+    assert dumps_ascii({"consumerIdList": texts}) == dumps({"consumerIdList": texts})
 
 
 @pytest.mark.parametrize(

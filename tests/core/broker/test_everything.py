@@ -7,7 +7,7 @@ import asyncio
 import attrs
 import everything
 import pytest
-from broker_desk import records, run_broker
+from broker_desk import ADDRESS, records, run_broker
 
 from gantrymq.errors import ConnectionLost, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.interfaces import PullRequest, PutStatus, SendRequest, StoreMessage
@@ -17,6 +17,7 @@ from gantrymq.model.subscription import Subscription
 from gantrymq.model.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import load_plugins
+from gantrymq.remoting.command import request
 
 
 @pytest.fixture
@@ -51,6 +52,29 @@ def test_messages_are_copied_by_its_operations(run):
         assert copier.woken == 1
         assert [each[:1] for each in copier.told] == [("heard",), ("subscribed",), ("arrived",), ("arrived",)]
         assert copier.told[:2] == [("heard", "c1"), ("subscribed", "CG")]
+
+    run(main)
+
+
+def test_listeners_get_repeated_one_way_commits_and_the_others(run):
+    async def main(desk, copier):
+        await topics(desk)
+        await desk.send("A")
+        await desk.heartbeat("CG", "A")
+        connection = await desk.client.connect(ADDRESS)
+        heard = []
+
+        async def commit(offset):
+            place = {"consumerGroup": "CG", "topic": "A", "queueId": "0"}
+            connection.oneway(request(15, {**place, "commitOffset": offset}, oneway=True))
+            return (await desk.ask(14, place)).ext
+
+        assert [await commit("1"), await commit("1")] == [{"offset": "1"}] * 2
+        remove = copier.broker.offsets.on_committed(lambda group, queue, at: heard.append(at))
+        assert [await commit("1"), await commit("0")] == [{"offset": "1"}, {"offset": "0"}]
+        remove()
+        assert await commit("0") == {"offset": "0"}
+        assert heard == [1, 0]
 
     run(main)
 

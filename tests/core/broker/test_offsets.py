@@ -33,6 +33,23 @@ def test_the_version_moves_once_per_set_number_of_commits(offsets):
     assert offsets.dirty
 
 
+def test_repeated_commits_are_counted_but_not_saved(offsets):
+    offsets.commit("CG", Queue("T", 0), 5)
+    assert taken_from(offsets) == ((), {"T@CG": {0: 5}})
+    offsets.commit("CG", Queue("T", 0), 5)
+    assert offsets.repeats("CG", Queue("T", 0), 5)
+    assert (offsets.version.counter, offsets.dirty, taken_from(offsets)) == (1, False, ((), {}))
+    for group, queue, at in (("CG", Queue("T", 0), 4), ("CG", Queue("T", 1), 5), ("Other", Queue("T", 0), 5)):
+        assert not offsets.repeats(group, queue, at)
+    offsets.commit("CG", Queue("T", 0), 4)
+    assert (offsets.dirty, taken_from(offsets)) == (True, ((), {"T@CG": {0: 4}}))
+
+
+def test_a_commit_repeats_nothing_while_a_reset_is_pending(offsets):
+    offsets.reset("CG", Queue("T", 0), 4)
+    assert not offsets.repeats("CG", Queue("T", 0), 4)
+
+
 def test_groups_and_topics_find_each_other(offsets):
     for topic, group in (("T", "A"), ("T", "B"), ("U", "A"), ("%RETRY%A", "A")):
         offsets.commit(group, Queue(topic, 0), 1)

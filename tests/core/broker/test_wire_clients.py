@@ -49,6 +49,38 @@ def test_a_java_heartbeat_makes_the_client_known(broker):
     broker(main)
 
 
+def test_a_repeated_heartbeat_registers_what_was_forgotten(broker):
+    async def main(desk):
+        body = beat(consumer(), producerDataSet=[{"groupName": "PG"}])
+        for _ in range(2):
+            assert (await desk.ask(34, None, body)).ext["IS_SUB_CHANGE"] == "true"
+        await desk.ask(35, {"clientID": "c1", "consumerGroup": "CG", "producerGroup": "PG"})
+        assert online(desk) is None
+        await desk.ask(34, None, body)
+        assert set(online(desk).subscriptions) == {"T"}
+        assert len(desk.tables.clients.producers("PG")) == 1
+
+    broker(main)
+
+
+def test_a_heartbeat_that_changes_is_read_again(broker):
+    async def main(desk):
+        for sent, known in (
+            ({}, ("JAVA", 479)),
+            ({"language": LanguageCode.GO}, ("GO", 479)),
+            ({"language": LanguageCode.GO, "version": 400}, ("GO", 400)),
+        ):
+            await desk.ask(34, None, beat(consumer()), **sent)
+            (member,) = online(desk).members.values()
+            assert (member.language, member.version) == known
+        await desk.ask(34, None, beat(consumer(consumeType="CONSUME_ACTIVELY")))
+        assert online(desk).consume_type == "CONSUME_ACTIVELY"
+        await desk.ask(34, None, beat(consumer(subscriptionDataSet=[{"topic": "U" * 3000, "subString": "*"}])))
+        assert set(online(desk).subscriptions) == {"U" * 3000}
+
+    broker(main)
+
+
 def test_the_retry_topic_is_ordered_when_a_subscribed_topic_is(broker):
     async def main(desk):
         for group, topic, order in (("Plain", "T", False), ("Ordered", "O", True)):

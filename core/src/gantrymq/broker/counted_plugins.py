@@ -129,6 +129,9 @@ class Listeners(Generic[Event]):
         self._failed = failed
         self._listeners: dict[Callable[Event, None], None] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._listeners)
+
     def add(self, listener: Callable[Event, object]) -> Callable[[], None]:
         """Call *listener* with each event from now on. Return a function that removes it."""
         added = logged_listener(listener, self._failed, self._event)

@@ -171,7 +171,7 @@ class BrokerServer:
         await state.load()
         check_topics(tables.topics.batch_queues_problem, tables.topics.view.values())
         self._closing.append(state.close)
-        offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)
+        offset_commits = OffsetCommits(self.store, tables, state.commits_refusal)
         # After a crash a queue may end before a committed offset; the group would miss messages stored there later.
         if not report.clean:
             await self._clamp_offsets(offset_commits)

@@ -16,7 +16,16 @@ remoting/.../protocol/RemotingSerializable.java.
 
 from gantrymq.loose_json.keys import MAX_DEPTH, MAX_LOOSE_VALUES, ObjectKey, int_keys
 from gantrymq.loose_json.reader import ReadBudget, loads, loads_strict, object_key
-from gantrymq.loose_json.writer import Entries, Items, RawJson, dumps, dumps_in_slices, dumps_plain, dumps_standard
+from gantrymq.loose_json.writer import (
+    Entries,
+    Items,
+    RawJson,
+    dumps,
+    dumps_ascii,
+    dumps_in_slices,
+    dumps_plain,
+    dumps_standard,
+)
 
 __all__ = [
     "MAX_DEPTH",
@@ -27,6 +36,7 @@ __all__ = [
     "RawJson",
     "ReadBudget",
     "dumps",
+    "dumps_ascii",
     "dumps_in_slices",
     "dumps_plain",
     "dumps_standard",

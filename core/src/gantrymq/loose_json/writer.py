@@ -61,6 +61,19 @@ def dumps_plain(value: Any) -> bytes:
         return dumps(value)
 
 
+def dumps_ascii(value: Any) -> bytes:
+    """Write *value* like `dumps`, faster if all its texts are plain ASCII.
+
+    Args:
+        value: as for `dumps`, but keys are str, in the order in which they are written, and no member is None.
+    """
+    try:
+        written = strict_json.dumps(value)
+    except TypeError:  # an integer of more than 64 bits, or half of a surrogate pair
+        return dumps(value)
+    return written if written.isascii() and b"\\" not in written and b"\x7f" not in written else dumps(value)
+
+
 def dumps_standard(value: Any) -> bytes:
     r"""Write *value* in the strict form of route bodies: quoted keys, sorted entries, ASCII only.
 

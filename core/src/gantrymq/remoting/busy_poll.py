@@ -58,6 +58,9 @@ class BusyPoll:
         """Note that *requests*, all of one read from *peer*, were served; *answered* if a response was written."""
         first, last = requests[0], requests[-1]
         if len(requests) == 1:
+            if not answered and last.code != RequestCode.END_TRANSACTION:  # idle consumers: end the row of any peer
+                self._ended_s, self._in_row, self._until_s = ended_s, 0, 0.0
+                return
             alone = (answered and last.code not in _PULLS) or _is_decision(last)
         elif len(requests) == 2 and _is_decision(first) is not _is_decision(last):
             alone = answered and first.code not in _PULLS and last.code not in _PULLS

@@ -232,9 +232,12 @@ class Connection(ClientPushes, asyncio.Protocol):
         held = decoder.pending_bytes
         if held or before:
             self._unfinished.update(self, held, fresh=before == 0 or held < before + len(data))
-        requests = [command for command in commands if not command.flag & FLAG_RESPONSE]
-        if len(requests) < len(commands):
-            self._take_answers(commands)
+        if len(commands) == 1 and not commands[0].flag & FLAG_RESPONSE:
+            requests = commands
+        else:
+            requests = [command for command in commands if not command.flag & FLAG_RESPONSE]
+            if len(requests) < len(commands):
+                self._take_answers(commands)
         if requests:
             self.serialize = requests[-1].serialize
             self._queue.take(requests)

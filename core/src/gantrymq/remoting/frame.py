@@ -83,7 +83,11 @@ class FrameDecoder:
         if self._error is not None:
             raise self._error
         if not self._pieces:
-            return self._cut(data)
+            frames, at, need = cut_frames(data, self._max)
+            if need and at == len(data):
+                self._need = need
+                return frames
+            return self._keep_rest(data, frames, at, need)
         self._keep(data)
         if self.pending_bytes < self._need:
             return []
@@ -115,7 +119,10 @@ class FrameDecoder:
         return [frame, *self._cut(bytes(last[keep:]))]
 
     def _cut(self, data: bytes) -> list[Frame]:
-        frames, at, need = cut_frames(data, self._max)
+        return self._keep_rest(data, *cut_frames(data, self._max))
+
+    def _keep_rest(self, data: bytes, frames: list[Frame], at: int, need: int) -> list[Frame]:
+        """Return *frames*; keep the bytes of *data* from *at* on, or the error that makes *need* 0."""
         if not need:
             self._error = RemoteProtocolError(_refusal(data[at : at + 8], self._max))
             if frames:

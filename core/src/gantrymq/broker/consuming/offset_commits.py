@@ -103,6 +103,14 @@ class OffsetCommits:
         """Remove the committed offsets of a group for a topic, and return them by queue id."""
         return self._offsets.forget(group, topic)
 
+    def repeats(self, group: str, queue: Queue, queue_offset: int) -> bool:
+        """Count a commit of a client and return True if it needs nothing else.
+
+        Idle clients commit the same offsets every 5 s: the offset is stored already, and its refusal would change
+        nothing either. False if a listener has to be called.
+        """
+        return not self._committed and self._offsets.repeats(group, queue, queue_offset)
+
     def commit_of_client(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Store an offset that a client commits with a request of its own.
 

@@ -89,6 +89,14 @@ class ConsumerOffsets:
         queues = self._table.get(queue.topic + AT + group)
         return None if queues is None else queues.get(queue.queue_id)
 
+    def repeats(self, group: str, queue: Queue, queue_offset: int) -> bool:
+        """Count a commit and return True if its offset is stored already."""
+        queues = self._table.get(queue.topic + AT + group)
+        if queues is None or self._resets or queues.get(queue.queue_id) != queue_offset:
+            return False
+        self._count_commit()
+        return True
+
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Store an offset, which may be lower than the old one, as in RocketMQ. Ignored while a reset is pending."""
         topic, queue_id = queue
@@ -98,9 +106,13 @@ class ConsumerOffsets:
         queues = self._table.get(key)
         if queues is None:
             queues = self._new(key, {})
-        queues[queue_id] = queue_offset
-        self._changed[key] = None
-        self.dirty = True
+        if queues.get(queue_id) != queue_offset:  # clients repeat their offsets every 5 s; that needs no save
+            queues[queue_id] = queue_offset
+            self._changed[key] = None
+            self.dirty = True
+        self._count_commit()
+
+    def _count_commit(self) -> None:
         self._commits += 1
         if self._commits % self._version_step == 0:
             self.version.next(self._now_ms())

@@ -95,9 +95,8 @@ class StateFiles:
         """Files whose last write failed: name to error sentence."""
         return self._writes.failing
 
-    @property
     def commits_refusal(self) -> str | None:
-        """The reason why offset commits are refused, or None."""
+        """Return the reason why offset commits are refused, or None."""
         if self._writes.failing_s(self._offsets_name) <= MOST_UNSAVED_S:
             return None
         problem = self._writes.failing[self._offsets_name]

@@ -7,13 +7,13 @@ AdminBrokerProcessor.java (lockBatchMQ, unlockBatchMQ), client/DefaultConsumerId
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.responses import ok, with_json
+from gantrymq.broker.wire.responses import ok
 from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import ConsumerHeartbeat, Heartbeat
-from gantrymq.loose_json import Items
+from gantrymq.loose_json import Items, dumps_ascii
 from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.json_members import flag_in, number_in, object_in, objects_in, text_in
 from gantrymq.model.queue import MessageQueue
@@ -29,6 +29,8 @@ from gantrymq.remoting.headers.clients import (
 from gantrymq.remoting.serving import in_operation, serves
 
 MAX_SAID: Final = 5000  # consumer groups plus subscriptions of a heartbeat
+MAX_KEPT_BYTES: Final = 2048  # of the body of a heartbeat that is kept to recognize its repetition
+_LAST_HEARTBEAT: Final = object()  # key of the connection's notes
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _FROM_WHERE = (
@@ -77,6 +79,23 @@ def _queues_of(asked: Command) -> tuple[str, str, list[MessageQueue]]:
     return text_in(body, "consumerGroup", ""), text_in(body, "clientId", ""), queues
 
 
+class _KeptHeartbeat(NamedTuple):
+    """The last heartbeat of a connection."""
+
+    body: bytes
+    language: int
+    heartbeat: Heartbeat
+
+
+def _repeated(asked: Command, connection: Connection) -> Heartbeat | None:
+    """Return the last heartbeat of the connection if *asked* repeats it: a client sends the same one every 30 s."""
+    kept: _KeptHeartbeat | None = connection.notes.get(_LAST_HEARTBEAT)
+    if kept is None or kept.body != asked.body or kept.language != asked.language:
+        return None
+    same = kept.heartbeat.version == asked.version and kept.heartbeat.principal == connection.principal
+    return kept.heartbeat if same else None
+
+
 def _user_of(connection: Connection) -> str:
     return "" if connection.principal is None else connection.principal.name
 
@@ -108,6 +127,11 @@ class ClientRequests:
     @serves(RequestCode.HEART_BEAT, access=in_operation)
     def heartbeat(self, asked: Command, connection: Connection) -> Command:
         """34: register a client in its groups with its subscriptions."""
+        heartbeat = _repeated(asked, connection) or self._read_heartbeat(asked, connection)
+        changed = self._clients.heartbeat(heartbeat, connection)
+        return ok(asked, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
+
+    def _read_heartbeat(self, asked: Command, connection: Connection) -> Heartbeat:
         body = object_body_of(asked)
         client_id = text_in(body, "clientID", "")
         fingerprint = number_in(body, "heartbeatFingerprint", 0)
@@ -118,19 +142,11 @@ class ClientRequests:
             raise RequestRefused(1, f"a heartbeat of {said} groups and subscriptions, at most {MAX_SAID} are allowed")
         consumers = [_consumer(data, without_subscriptions) for data in groups]
         producers = [text_in(data, "groupName", "") for data in objects_in(body, "producerDataSet")]
-        changed = self._clients.heartbeat(
-            Heartbeat(
-                client_id,
-                language_name(asked.language),
-                asked.version,
-                producers,
-                consumers,
-                fingerprint,
-                connection.principal,
-            ),
-            connection,
-        )
-        return ok(asked, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
+        language, principal = language_name(asked.language), connection.principal
+        heartbeat = Heartbeat(client_id, language, asked.version, producers, consumers, fingerprint, principal)
+        if len(asked.payload) <= MAX_KEPT_BYTES:
+            connection.notes[_LAST_HEARTBEAT] = _KeptHeartbeat(asked.payload, asked.language, heartbeat)
+        return heartbeat
 
     @serves(RequestCode.UNREGISTER_CLIENT, access=_left_group)
     def unregister(self, asked: Command, connection: Connection) -> Command:
@@ -146,7 +162,7 @@ class ClientRequests:
         online = self._clients.consumer_group(header.consumer_group)
         if online is None or not online.members:
             raise RequestRefused(1, f"no consumer for this group, {header.consumer_group}")
-        return with_json(asked, {"consumerIdList": online.client_ids()}, {})
+        return ok(asked, {}, dumps_ascii({"consumerIdList": online.client_ids()}))
 
     @serves(RequestCode.CHECK_CLIENT_CONFIG, access=in_operation)
     def check_config(self, asked: Command, connection: Connection) -> Command:

@@ -49,11 +49,16 @@ class OffsetRequests:
     @serves(
         RequestCode.UPDATE_CONSUMER_OFFSET, action=(Action.SUB, Action.UPDATE), topic="topic", group="consumerGroup"
     )
-    def update(self, asked: Command, connection: Connection) -> Command:
+    def update(self, asked: Command, connection: Connection) -> Command | None:
         """15: commit an offset; usually one-way."""
         header = UpdateConsumerOffsetRequest.from_ext(asked.ext)
         queue = Queue(header.topic, header.queue_id)
-        self._offset_commits.commit_of_client(header.consumer_group, queue, header.commit_offset)
+        commits = self._offset_commits
+        if asked.is_oneway:
+            if not commits.repeats(header.consumer_group, queue, header.commit_offset):
+                commits.commit_of_client(header.consumer_group, queue, header.commit_offset)
+            return None
+        commits.commit_of_client(header.consumer_group, queue, header.commit_offset)
         return ok(asked, {})
 
     @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, action=Action.GET, topic="topic")
