@@ -815,6 +815,38 @@ def test_a_single_send_passes_the_gate_at_once(bench):
     bench(main)
 
 
+def test_few_sends_that_wait_for_the_disk_are_noticed_until_they_are_published(bench):
+    async def main(bench):
+        sends = Sends(bench)
+        pipeline, sends.gate.may = bench.pipeline, False
+        seen = []
+        pipeline.on_published(lambda entries: seen.append(pipeline.few_wait_for_disk(2)))
+        pipeline.on_passed(lambda: seen.append("passed"))
+        sends.start_read([message()], [message(wait=False)])
+        await bench.turns()
+        assert [pipeline.few_wait_for_disk(most) for most in (0, 1)] == [False, True]
+        sends.start_read([message()], [message()])
+        await bench.turns()
+        assert [pipeline.few_wait_for_disk(most) for most in (2, 3)] == [False, True]
+        await sends.settle()
+        assert (seen, pipeline.few_wait_for_disk(9)) == ([False, False, "passed"], False)
+        sends.start_read([message(wait=False)])
+        await bench.turns()
+        assert not pipeline.few_wait_for_disk(9)  # nobody waits
+
+    bench(main)
+
+
+def test_senders_that_wait_for_replicas_too_do_not_wait_for_the_disk_alone(bench):
+    async def main(bench):
+        sends = Sends(bench, AskedGate([]))
+        sends.start_read([message()])
+        await bench.turns()
+        assert not bench.pipeline.few_wait_for_disk(9)
+
+    bench(main)
+
+
 def test_several_sends_wait_for_the_gate_together(bench):
     async def main(bench):
         sends = Sends(bench)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import attrs
 
+from gantrymq.broker.consuming.deferred_reads import MOST_SENDS, DeferredReads
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.lags import GroupLags
@@ -137,6 +138,7 @@ class Parts:
             lambda name: stats.plugin_failed("filter", name),
         )
         tables.groups.attributes_changed = self.filters.forget
+        self._deferred_reads = DeferredReads(resources.world.clock)
         self.pulls = Pulls(
             settings,
             resources.world.clock,
@@ -146,6 +148,7 @@ class Parts:
             self.offset_commits,
             self.filters,
             self.held_pulls,
+            self._deferred_reads,
             lambda: self.roles.is_master(),
             lambda: self.roles.serves_as_master(),
         )
@@ -162,6 +165,8 @@ class Parts:
             resources.world.clock,
             settings.number("syncFlushTimeout") / 1000,
         )
+        self._deferred_reads.sends_wait = partial(self.pipeline.few_wait_for_disk, MOST_SENDS)
+        self.pipeline.on_passed(self._deferred_reads.release)
         for listener in (resources.dispatchers.published, stats.published, self.held_pulls.arrived):
             self.pipeline.on_published(listener)
         self.pipeline.on_acknowledged(stats.put_times.acknowledged)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from gantrymq.broker.consuming.deferred_reads import DeferredReads
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.offset_commits import OffsetCommits
@@ -107,6 +108,7 @@ class Pulls:
         offset_commits: OffsetCommits,
         filters: Filters,
         held: HeldPulls,
+        deferred: DeferredReads,
         is_master: Callable[[], bool],
         serves_as_master: Callable[[], bool],
     ) -> None:
@@ -122,7 +124,7 @@ class Pulls:
         self._offsets = tables.offsets
         self._offset_commits = offset_commits
         self._filters = filters
-        self._held = held
+        self._held, self._deferred = held, deferred
         self._stats, self._access = tables.stats, tables.access
         self._tasks: set[asyncio.Future[Any]] = set()
         self._suggest: Callable[[PullRequest, PullAnswer], int] | None = None
@@ -169,6 +171,10 @@ class Pulls:
                 self._offset_commits.commit(request.group, queue, request.commit_offset)
             except RequestError as problem:  # serve the pull anyway: it has its own offset
                 log.debug("a pull's commit is left out: %s", problem)
+        if self._deferred.sends_wait() and self._deferred.defer(
+            partial(self._again, _without_commit(request), requester, may_hold=may_hold)
+        ):
+            return
         reset = self._offsets.take_reset(request.group, queue, request.queue_offset)
         if reset is not None:
             bounds = self._store.bounds(queue)
@@ -379,6 +385,11 @@ class Pulls:
                 f"{request.topic}, not yet {request.version}; the next heartbeat brings it"
             )
         return subscription
+
+
+def _without_commit(request: PullRequest) -> PullRequest:
+    """Return *request* without its commit, which was done already."""
+    return request._replace(sys_flag=request.sys_flag & ~PULL_COMMIT_OFFSET)
 
 
 async def _awaited(result: Awaitable[GetResult], connection: ConnectedClient | None) -> GetResult:

@@ -99,6 +99,7 @@ class Pipeline:
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
         self._answered: list[Callable[[], None]] = []
+        self._passed: list[Callable[[], None]] = []
         self._append_listeners: dict[Callable[[int], None], None] = {}
         self._timers: dict[Acknowledged, None] = {}
         self._timed: deque[tuple[int, int, float]] = deque()  # for each batch: end, messages, time of the append
@@ -114,6 +115,15 @@ class Pipeline:
     def on_answered(self, listener: Callable[[], None]) -> None:
         """Call *listener* after the responses to the senders of a batch, so that these can be flushed together."""
         self._answered.append(listener)
+
+    def on_passed(self, listener: Callable[[], None]) -> None:
+        """Call *listener*, which raises nothing, when no gate is waited for any more."""
+        self._passed.append(listener)
+
+    def few_wait_for_disk(self, most: int) -> bool:
+        """Return whether senders, at most *most*, wait for a sync, and for nothing else."""
+        passage = self._passage
+        return passage is not None and passage.waits and self._pass_now is not None and 0 < len(self._waiters) <= most
 
     def on_appended(self, listener: Callable[[int], None]) -> Callable[[], None]:
         """Call *listener*, which raises nothing, with the end of the log after each append. Return its removal."""
@@ -436,6 +446,8 @@ class Pipeline:
             self._timed.clear()
         if failed or self._published >= self._appended:
             self._passage = None
+            for listener in self._passed:
+                listener()
             if self._all_passed is not None:
                 self._all_passed.set_result(None)
                 self._all_passed = None
