@@ -75,7 +75,7 @@ def test_no_more_reads_wait_than_allowed():
 
 @pytest.fixture
 def slow_disk(plugins, monkeypatch):
-    """``slow_disk(main)`` runs ``await main(desk)`` against a broker whose syncs take 50 ms; reads may wait for them."""
+    """``slow_disk(main)`` runs ``await main(desk)`` against a broker whose syncs take 50 ms; reads may wait so long."""
 
     class SlowStore(plugins.stores["memory"]):
         def __init__(self, context):
