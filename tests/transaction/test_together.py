@@ -329,8 +329,14 @@ def test_a_producer_alone_has_its_half_message_answered_before_its_decision_is_s
         (first,) = await stored(desk, "T", 1)
         assert first.log_offset > int(following["commitLogOffset"])
         await end_oneway(desk, following, COMMIT)
-        await desk.clock.sleep(0.0015)
-        assert await committed(desk) == {b"body1", b"body2"}
+        await desk.clock.sleep(0.0005)
+        last = await send_half(desk, 3)
+        await desk.clock.sleep(0.0005)
+        (second,) = await stored(desk, "T", 2)
+        assert second.log_offset > int(last["commitLogOffset"])
+        await end_oneway(desk, last, COMMIT)  # without another half message
+        await desk.clock.sleep(0.005)
+        assert await committed(desk) == {b"body1", b"body2", b"body3"}
 
     run(main)
 

@@ -13,7 +13,6 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import Final
 
 from gantrymq.errors import IllegalOperation, RequestRefused
 from gantrymq.plugin import properties as props
@@ -39,7 +38,6 @@ from gantrymq_transaction.settings import TIMEOUT
 
 log = logging.getLogger(__name__)
 
-_ONE_AT_A_TIME: Final = 2  # undecided transactions of one producer: it may send the next one before its decision
 _OUTCOMES: Mapping[int, Outcome] = {Decision.COMMIT: Outcome.COMMITTED, Decision.ROLLBACK: Outcome.ROLLED_BACK}
 
 
@@ -99,11 +97,12 @@ class DecisionHandler:
             decided.append((queue_offset, message))
         if decided:
             self._writer.submit_together(decided)
-            if (
-                len(decided) == 1
-                and self._ledger.undecided(self._broker.store.bounds(HALF_QUEUE).max_offset) <= _ONE_AT_A_TIME
-            ):
-                self._writer.store_now()
+            if len(decided) == 1:
+                undecided = self._ledger.undecided(self._broker.store.bounds(HALF_QUEUE).max_offset)
+                if undecided == 2:  # its producer has the response to its next half message
+                    self._writer.store_now()
+                elif undecided == 1:
+                    self._writer.store_after_half()
         return len(decided)
 
     async def _end(self, request: EndTransaction, found: RecordView | Awaitable[RecordView | None] | None) -> Outcome:

@@ -2,7 +2,7 @@
 
     submit ... submit     gathered until the next half message arrives, and stored with its append, or for 2 ms;
                           of several half messages in one turn of the loop, the first triggers it; that of a producer
-                          with one transaction at a time is stored at once
+                          with one transaction at a time is stored after its next half message
       `- put_all          [message, message, op "12,13,14,"]: one write, all or none
                           (`StoreMessage.same_file_as_previous`)
            `- settled     the ledger is updated, then the submitters get their results
@@ -78,6 +78,7 @@ class DecisionWriter:
         self._storing: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
         self._flushed_this_turn = False  # in this turn of the loop
+        self._after_half = False  # see `store_after_half`
         self._loop = asyncio.get_running_loop()
         self._taken: dict[int, Stored] = {}
         self.uncertain: list[UncertainAppend] = []
@@ -161,18 +162,29 @@ class DecisionWriter:
         if self._storing:
             await asyncio.wait(list(self._storing))
 
+    def store_after_half(self) -> None:
+        """Store the pending decision, if it stays the only one, after the next half message instead of with it.
+
+        Its producer, which has one transaction at a time, waits for the response to that message.
+        """
+        self._after_half = True
+
     def flush_with_half(self) -> None:
         """Store pending decisions with the append of an arriving half message, at most once per turn of the loop."""
         if self._waiting and not self._flushed_this_turn:
             self._flushed_this_turn = True
             self._loop.call_soon(self._end_turn)
-            self.store_now()
+            if self._after_half and self._gathered == 1:
+                self._loop.call_soon(self.store_now)
+            else:
+                self.store_now()
 
     def _end_turn(self) -> None:
         self._flushed_this_turn = False
 
     def store_now(self) -> None:
         """Store pending decisions with the append of this turn of the loop."""
+        self._after_half = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
