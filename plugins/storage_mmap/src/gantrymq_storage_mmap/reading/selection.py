@@ -8,8 +8,11 @@ Source: apache/rocketmq store/.../DefaultMessageStore.java (isTheBatchFull, chec
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from copy import copy
+from functools import cache
+from operator import add, lt
 from typing import Final
 
 from gantrymq.errors import FormatError
@@ -18,11 +21,18 @@ from gantrymq.plugin.interfaces import GetLimit, GetResult, GetStatus, MessageFi
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.entry_repair import is_impossible
 from gantrymq_storage_mmap.settings import Options
-from gantrymq_store_files.queue_entry import ENTRY, is_pre_blank
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 
 _MIN_PULL_BYTES = 100
 _MAX_PULL_BYTES = 128 * 1024 * 1024
+_PLAIN_ENTRIES: Final = 65  # a get of 64 messages examines one more
 MAX_EXAMINED: Final = 4096  # entries per filtered get, whatever number of messages is requested
+
+
+@cache
+def _entries_of(count: int) -> struct.Struct:
+    """Return the layout of *count* packed entries, at most `_PLAIN_ENTRIES`."""
+    return struct.Struct(">" + ENTRY.format.removeprefix(">") * count)
 
 
 def outside(queue_offset: int, low: int, high: int) -> GetResult:
@@ -135,6 +145,8 @@ class Selection:
 
         Equivalent to `full`, `present` and `add` for each entry, in one loop.
         """
+        if not self.runs and self._take_plain(data):
+            return
         low, end, memory_from = self._log.min_offset, self._log.end, self._memory_from
         near, far = self._near, self._far
         runs, last, count, size = self.runs, self._last, self.count, self.size
@@ -173,6 +185,34 @@ class Selection:
             self.status = GetStatus.FOUND
         elif missed_first:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
+
+    def _take_plain(self, data: bytes) -> bool:
+        """Take records that are all apart, as in a log of several queues, or all adjacent; else return False."""
+        entries = len(data) // ENTRY_BYTES
+        if not 2 <= entries <= _PLAIN_ENTRIES:
+            return False
+        fields = _entries_of(entries).unpack_from(data)
+        starts, sizes = fields[::3], fields[1::3]
+        ends = tuple(map(add, starts, sizes))
+        first = starts[0]
+        if first < self._log.min_offset or ends[-1] > self._log.end or min(sizes) <= 0:
+            return False
+        nexts = starts[1:]
+        adjacent = ends[:-1] == nexts
+        if not adjacent and not all(map(lt, ends, nexts)):
+            return False
+        most_bytes, most = self._near if first >= self._memory_from else self._far
+        count = min(entries, most)
+        if not count or first < self._memory_from <= starts[-1] or (size := sum(sizes[:count])) > most_bytes:
+            return False
+        if adjacent:
+            self.runs.append((first, ends[count - 1]))
+        else:
+            self.runs.extend(zip(starts[:count], ends, strict=False))
+        self._last, self.count, self.size = starts[count - 1], count, size
+        self.next_offset += count
+        self.status = GetStatus.FOUND
+        return True
 
     def settle(self, count: int, size: int) -> None:
         """Set number and bytes of the records that were read; the others are damaged, or were deleted meanwhile."""
