@@ -47,8 +47,8 @@ class Counted(RocketTransactions):
         self.prepared.append(0 if stored is None else len(messages))
         return stored
 
-    def end_together(self, requests):
-        self.ended.append(super().end_together(requests))
+    def end_together(self, requests, gated):
+        self.ended.append(super().end_together(requests, gated))
         return self.ended[-1]
 
 
@@ -338,7 +338,19 @@ def test_a_producer_alone_has_its_half_message_answered_before_its_decision_is_s
         await desk.clock.sleep(0.005)
         assert await committed(desk) == {b"body1", b"body2", b"body3"}
 
-    run(main)
+    run(main, flushDiskType="ASYNC_FLUSH")
+
+
+def test_with_gates_the_decision_of_a_producer_alone_shares_the_append_of_its_next_half_message():
+    async def main(desk, service):
+        await learn(desk)
+        decided = await send_half(desk, 1)
+        _, following = await asyncio.gather(end_oneway(desk, decided, COMMIT), send_half(desk, 2))
+        await desk.clock.sleep(1)
+        (first,) = await stored(desk, "T", 1)
+        assert first.log_offset < int(following["commitLogOffset"])
+
+    run(main, flushDiskType="SYNC_FLUSH")
 
 
 def test_a_stopped_service_takes_nothing():

@@ -140,6 +140,7 @@ def test_the_decision_of_a_client_that_is_alone_waits_until_its_send_is_answered
 
     router.add({37: lambda command, connection: seen.append(command.opaque)})
     router.add_together(together)
+    router.answer_before_decisions()
     decision = asked(37, 1, flag=FLAG_ONEWAY)
     connection = FakeConnection()
     router.requests(connection, [decision, sent(2)] if decision_first else [sent(2), decision])

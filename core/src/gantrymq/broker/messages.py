@@ -111,7 +111,7 @@ class BrokerMessages:
         if self._transactions is None or not self._transactions.batches:
             return 0
         self._roles.check_waiting()
-        return self._transactions.end_together(requests)
+        return self._transactions.end_together(requests, self._pipeline.has_gates)
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """Recall a waiting timed message."""

@@ -79,8 +79,10 @@ class BatchingTransactionService(TransactionService, Protocol):
             messages, which are unchanged then, have to be prepared one by one.
         """
 
-    def end_together(self, requests: Iterable[EndTransaction]) -> int:
+    def end_together(self, requests: Iterable[EndTransaction], gated: bool) -> int:
         """Take over the first of *requests*, as `end` does, and return how many; the next one is passed to `end`.
 
         They are one-way, so no result is needed. The service reads no more of the iterable than it takes and one more.
+
+        *gated*: messages wait for the disk or for replicas, so decisions should be stored with the next half message.
         """

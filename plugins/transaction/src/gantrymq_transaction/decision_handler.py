@@ -75,7 +75,7 @@ class DecisionHandler:
                 return self._writer.submit((offset,), message, outcome)
         return self._end(request, found)
 
-    def end_together(self, requests: Iterable[EndTransaction]) -> int:
+    def end_together(self, requests: Iterable[EndTransaction], gated: bool) -> int:
         """Commit or roll back recent half messages, as `end` does, up to the first request that needs more checks.
 
         Return the number of requests taken over.
@@ -97,7 +97,7 @@ class DecisionHandler:
             decided.append((queue_offset, message))
         if decided:
             self._writer.submit_together(decided)
-            if len(decided) == 1:
+            if len(decided) == 1 and not gated:
                 undecided = self._ledger.undecided(self._broker.store.bounds(HALF_QUEUE).max_offset)
                 if undecided == 2:  # its producer has the response to its next half message
                     self._writer.store_now()

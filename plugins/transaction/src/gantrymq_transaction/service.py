@@ -151,9 +151,9 @@ class RocketTransactions:
         running.writer.flush_with_half()
         return partial(running.recent.add, messages, targets)
 
-    def end_together(self, requests: Iterable[EndTransaction]) -> int:
+    def end_together(self, requests: Iterable[EndTransaction], gated: bool) -> int:
         """Commit or roll back the first of *requests*; see `gantrymq.interfaces.BatchingTransactionService`."""
-        return 0 if self._running is None else self._running.decisions.end_together(requests)
+        return 0 if self._running is None else self._running.decisions.end_together(requests, gated)
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
         """Commit or roll back. Raises RequestError."""

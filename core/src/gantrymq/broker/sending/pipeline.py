@@ -105,6 +105,11 @@ class Pipeline:
         self._timed: deque[tuple[int, int, float]] = deque()  # for each batch: end, messages, time of the append
         self._closed = False
 
+    @property
+    def has_gates(self) -> bool:
+        """Whether messages wait for a gate after the append."""
+        return bool(self._gates)
+
     def on_published(self, listener: Published) -> None:
         """Call *listener* with the new entries after each publication, before the responses to the senders.
 

@@ -43,7 +43,9 @@ class Transactions:
         if self.batches:
             batching = cast(BatchingTransactionService, service)
             self._prepare_together: Callable[..., Stored | None] = counted(batching.prepare_together, self._failed)
-            self.end_together: Callable[[Iterable[EndTransaction]], int] = counted(batching.end_together, self._failed)
+            self.end_together: Callable[[Iterable[EndTransaction], bool], int] = counted(
+                batching.end_together, self._failed
+            )
         self._settings = settings
         self._clock = clock
         self._stats = stats

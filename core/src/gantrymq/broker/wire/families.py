@@ -53,6 +53,8 @@ def serve(router: RequestRouter, parts: Parts) -> None:
         ends = TransactionRequests(parts.messages)
         router.add(handlers_of(ends))
         router.add_many(RequestCode.END_TRANSACTION, ends.end_together)
+        if not parts.pipeline.has_gates:  # with gates, both should wait for them together
+            router.answer_before_decisions()
     router.add_together(sends.send_together)
     router.around(parts.pipeline.hold, parts.pipeline.release)
     stats, plugins = parts.stats, parts.plugins

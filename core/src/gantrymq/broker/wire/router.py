@@ -118,6 +118,7 @@ class RequestRouter:
         self._handlers: dict[int, Handler] = {}
         self._together: HandlerOfMany | None = None  # for sends
         self._many: dict[int, HandlerOfMany] = {}  # for other codes
+        self._decisions_last = False
         self._before: Callable[[], object] = _nothing
         self._after: Callable[[Connection], object] = _nothing
         self._tasks: set[asyncio.Task[None]] = set()
@@ -151,6 +152,10 @@ class RequestRouter:
     def add_many(self, code: int, handler: HandlerOfMany) -> None:
         """Try *handler* first for requests with *code*, until another handler for it is added."""
         self._many[code] = handler
+
+    def answer_before_decisions(self) -> None:
+        """Serve the send of a client before the decision of a transaction that came with it, and answer it first."""
+        self._decisions_last = True
 
     def control(self, access: AccessControl) -> None:
         """Identify the sender of each request from now on, and check what its handler states."""
@@ -201,7 +206,7 @@ class RequestRouter:
                     ends = [each for each in left if each.code == _ENDS and each.flag & FLAG_ONEWAY]
                     others = [each for each in left if each.code != _ENDS or not each.flag & FLAG_ONEWAY]
                     pair = len(commands) == 2 and SendCommand in map(type, commands)
-                    if pair and len(ends) == 1:  # of one producer, which waits for the response to its send only
+                    if self._decisions_last and pair and len(ends) == 1:  # the producer waits for the send only
                         connection.put_back(ends)
                         self._serve(connection, others, sorted_out=True)
                     else:
