@@ -1,3 +1,7 @@
+import copy
+import pickle
+
+import attrs
 import pytest
 from header_classes import CLASSES
 
@@ -204,6 +208,42 @@ def test_a_header_is_constructed_by_the_names_of_its_fields():
         Derived(queue_id=1, topic="T").unknown = 1
 
 
+def test_a_header_keeps_an_initializer_of_its_own():
+    @header_of()
+    class Base(RequestHeader):
+        topic: "str"
+        queue_id: "Int32" = 3
+
+    class Derived(Base):
+        def __init__(self, topic):
+            super().__init__(topic=topic, queue_id=7)
+
+    @header_of()
+    class Own(RequestHeader):
+        topic: "str"
+
+        def __init__(self, topic):
+            RequestHeader.__init__(self)
+            self.topic = topic.upper()
+
+    for topic in ("T", "U"):
+        assert Derived(topic).to_ext() == {"topic": topic, "queueId": "7"}
+        assert Base(topic=topic).to_ext() == {"topic": topic, "queueId": "3"}
+        assert Own(topic.lower()).to_ext() == {"topic": topic}
+
+
+class Outer:
+    @header_of()
+    class Inner(RequestHeader):
+        topic: "str"
+        queue_id: "Int32 | None" = None
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda header: pickle.loads(pickle.dumps(header))])
+def test_headers_can_be_copied(copied):
+    assert copied(Outer.Inner(topic="T")).to_ext() == {"topic": "T"}
+
+
 def test_names_of_requests():
     assert request_name(310) == "SEND_MESSAGE_V2"
     assert request_name(9999) == "request 9999"
@@ -213,4 +253,11 @@ def test_names_of_requests():
 def test_a_field_of_another_type_is_refused_with_a_sentence(kind):
     wrong = header_of()(type("Wrong", (RequestHeader,), {"__annotations__": {"group": kind}}))
     with pytest.raises(TypeError, match="field group of a header has the type .* 'from __future__ import annotations'"):
+        wrong.from_ext({"group": "billing"})
+
+
+@pytest.mark.parametrize("declared", [attrs.field(default=None), attrs.field(metadata={"wire": "G"})])
+def test_a_field_declared_with_attrs_is_refused_with_a_sentence(declared):
+    wrong = header_of()(type("Wrong", (RequestHeader,), {"__annotations__": {"group": "str"}, "group": declared}))
+    with pytest.raises(TypeError, match=r"field group of a header is declared with attrs; .* named\("):
         wrong.from_ext({"group": "billing"})

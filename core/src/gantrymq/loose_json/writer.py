@@ -65,7 +65,8 @@ def dumps_ascii(value: Any) -> bytes:
     """Write *value* like `dumps`, faster if all its texts are plain ASCII.
 
     Args:
-        value: as for `dumps`, but keys are str, in the order in which they are written, and no member is None.
+        value: as for `dumps`, but keys are str, in the order in which they are written, no member is None, and
+            there are no floats.
     """
     try:
         written = strict_json.dumps(value)

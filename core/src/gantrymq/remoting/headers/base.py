@@ -31,6 +31,7 @@ from gantrymq.errors import RequestRefused
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import LongFields
 
+_ATTRS_FIELD: Final[type] = type(attrs.field())
 MAX_TEXT_CHARS: Final = 65_535  # of one field, except in send requests
 
 Int32 = int  # the name in the annotation selects the conversion
@@ -110,24 +111,27 @@ def header_of(*codes: RequestCode) -> _Decorator:
         types: Mapping[str, Any] = members.get("__annotations__", {})
         declared = {name: (str(each), members.pop(name, attrs.NOTHING)) for name, each in types.items()}
         members["__slots__"] = tuple(name for name in declared if not hasattr(cls.__base__, name))
-        members["__init__"] = _first_init
-        members.update(codes=codes, _declared=declared, _fields=None)
+
+        def first_init(header: Header, **values: Any) -> None:
+            _initialize(made, header, values)  # not the header's own class: that may call this with super()
+
+        members.setdefault("__init__", first_init)
+        members.update(__qualname__=cls.__qualname__, codes=codes, _declared=declared, _fields=None)
         made: type[HeaderType] = type(cls)(cls.__name__, cls.__bases__, members)  # type: ignore[misc]
         return made
 
     return make
 
 
-def _first_init(header: Header, **values: Any) -> None:
-    """Generate the initializer of the header's class, and initialize the header.
+def _initialize(cls: type[Header], header: Header, values: Mapping[str, Any]) -> None:
+    """Generate the initializer of *cls*, and initialize *header* with it.
 
     Generating it with the class would take a third of a millisecond for each header of a program, and most are never
     constructed.
     """
-    cls = type(header)
     these = {each.attribute: attrs.field(default=each.default) for each in fields_of(cls)}
     attrs.define(cls, these=these, slots=False, init=True, kw_only=True, eq=False, repr=False)
-    header.__init__(**values)  # type: ignore[misc]
+    cls.__init__(header, **values)
 
 
 @header_of()
@@ -225,6 +229,10 @@ def _field(name: str, annotation: str, default: Any) -> Field:
     wire = re.sub("_(.)", lambda m: m.group(1).upper(), name)
     if isinstance(default, _Named):
         wire, default = default
+    elif isinstance(default, _ATTRS_FIELD):
+        raise TypeError(
+            f"field {name} of a header is declared with attrs; give its default, or named(WIRE, default=...)"
+        )
     return Field(name, wire, kind, read, default is attrs.NOTHING, default)
 
 
