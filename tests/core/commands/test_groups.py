@@ -6,6 +6,7 @@ from click.testing import CliRunner
 
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.imported import ImportedCommand
+from gantrymq.errors import PluginError
 
 SENTENCE = "Do what this long sentence says, which is longer than any terminal is wide, and do it to the very last word"
 
@@ -115,3 +116,14 @@ def test_the_help_names_commands_that_are_not_imported(mixed):
     assert "Do something rare." in shown
     assert "usual" in shown
     assert "hidden" not in shown
+
+
+@pytest.mark.parametrize("where", ["no_such_package.module:command", "gantrymq.errors.no_such_module:command"])
+def test_a_command_that_does_not_import_is_reported_in_a_sentence(where):
+    @click.group(cls=CommandGroup, imported={"broken": ImportedCommand(where, "Do something.")})
+    def group():
+        """Commands."""
+
+    done = CliRunner().invoke(group, ["broken"])
+    assert isinstance(done.exception, PluginError)
+    assert "the command broken does not import: No module named" in str(done.exception)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gantrymq.commands.groups import CommandGroup
+from gantrymq.commands.groups import CommandGroup, imported_command
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.errors import PluginError, install_command
 
@@ -75,15 +75,7 @@ class ExtensibleGroup(CommandGroup):
                 f"{words} is a command of a plugin that is not installed; install it with: "
                 + install_command(TO_INSTALL[words])
             )
-        if not isinstance(found, ImportedCommand):
-            return found
-        try:
-            return found.load()
-        except ImportError as problem:
-            raise PluginError(
-                f"the command {words} does not import: {problem}; reinstall the plugin that offers it (gantrymq "
-                "plugins says which)"
-            ) from problem
+        return imported_command(words, found) if isinstance(found, ImportedCommand) else found
 
     def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
         """Return names and first sentences without importing the commands."""

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gantrymq.commands.imported import ImportedCommand
+from gantrymq.errors import PluginError
 
 WHOLE = 10_000  # characters; click would truncate a command's sentence to the terminal's width
 
@@ -34,6 +35,17 @@ _SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
 """Names of other tools for commands, up to the first hyphen; those that a group has are suggested."""
 
 
+def imported_command(words: str, command: ImportedCommand) -> click.Command:
+    """Import *command* of a plugin; *words*: its name. Raises PluginError: it does not import."""
+    try:
+        return command.load()
+    except ImportError as problem:
+        raise PluginError(
+            f"the command {words} does not import: {problem}; reinstall the plugin that offers it (gantrymq "
+            "plugins says which)"
+        ) from problem
+
+
 class CommandGroup(click.Group):
     """A command group, for ``@click.group(cls=CommandGroup)``."""
 
@@ -47,9 +59,9 @@ class CommandGroup(click.Group):
         return sorted({*self.commands, *self._imported})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, imported if necessary; None for an unknown name."""
+        """Return a command, imported if necessary; None for an unknown name. Raises PluginError: it does not import."""
         found = self._imported.get(cmd_name)
-        return super().get_command(ctx, cmd_name) if found is None else found.load()
+        return super().get_command(ctx, cmd_name) if found is None else imported_command(cmd_name, found)
 
     def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
         """Return the name and first sentence of each command in the help."""
