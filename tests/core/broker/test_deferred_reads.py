@@ -9,6 +9,8 @@ from broker_desk import pull_ext, records, run_broker, send_header
 
 from gantrymq.broker.consuming import deferred_reads
 from gantrymq.broker.consuming.deferred_reads import MOST_READS, MOST_S, PAUSE_FACTOR, DeferredReads
+from gantrymq.errors import ConnectionLost
+from gantrymq.model.queue import Queue
 from gantrymq.plugins import Plugins
 from gantrymq.world.workers import resolve_future
 from gantrymq_testing.simulated import simulate
@@ -133,5 +135,49 @@ def test_a_waiting_read_does_not_repeat_the_commit_of_its_pull(slow_disk):
         assert not pulled.done()
         assert [each.code for each in await asyncio.gather(sent, pulled)] == [0, 0]
         assert (await desk.ask(14, place)).ext == {"offset": "2"}
+
+    slow_disk(main)
+
+
+def test_a_waiting_read_of_a_closed_connection_takes_no_reset(slow_disk):
+    async def main(desk):
+        await desk.send("T")
+        await desk.heartbeat("CG")
+        sent = desk.later(310, send_header("T").to_ext_v2(), b"body")
+        await appended(desk, 2)
+        gone = desk.peer()
+        pulled = gone.later(11, pull_ext("T", 1))
+        await desk.clock.sleep(0.001)
+        await gone.client.close()
+        await desk.clock.sleep(0.001)
+        desk.tables.offsets.reset("CG", Queue("T", 0), 0)
+        await sent
+        await desk.clock.sleep(0.01)
+        assert desk.tables.offsets.pending_reset("CG", Queue("T", 0)) == 0
+        with pytest.raises(ConnectionLost):
+            await pulled
+
+    slow_disk(main)
+
+
+def test_the_other_waiting_reads_are_answered_if_one_fails(slow_disk, monkeypatch):
+    async def main(desk):
+        await desk.send("T")
+        await desk.heartbeat("CG")
+        sent = desk.later(310, send_header("T").to_ext_v2(), b"body")
+        await appended(desk, 2)
+        get, calls = desk.server.store.get, []
+
+        def failing_once(*given):
+            calls.append(given)
+            if len(calls) == 1:
+                raise RuntimeError("a damaged queue")
+            return get(*given)
+
+        monkeypatch.setattr(desk.server.store, "get", failing_once)
+        failed, read = await asyncio.gather(*(desk.later(11, pull_ext("T", 0)) for _ in range(2)))
+        assert sent.done()
+        assert (failed.code, failed.remark) == (1, "reading T/0 failed: a damaged queue")
+        assert [record.queue_offset for record in records(read)] == [0, 1]
 
     slow_disk(main)

@@ -316,7 +316,11 @@ class Pulls:
     def _again(
         self, request: PullRequest, requester: Requester, *, may_hold: bool = False, in_turn: bool = False
     ) -> None:
-        if requester.connection is not None and not in_turn and requester.connection.response_limiter.busy:
+        connection = requester.connection
+        if connection is not None and connection.closed:  # no reset may be taken for it
+            requester.lost()
+            return
+        if connection is not None and not in_turn and connection.response_limiter.busy:
             self._in_turn(request, requester, may_hold=may_hold)
             return
         try:
