@@ -13,6 +13,7 @@ from desk import COMMIT, HALF, ROLLBACK, join, run_with_plugin
 
 from gantrymq.interfaces import GetLimit, PutStatus
 from gantrymq.model import properties as props
+from gantrymq.model.access import Decision, Principal
 from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.plugins import Plugins
@@ -290,6 +291,45 @@ def test_an_interceptor_of_a_property_that_the_service_adds_sees_committed_messa
         assert await committed(desk) == {b"seen body0", b"seen body1", b"seen body2"}
 
     run_with_plugin(main, Plugins(stores={"memory": MemoryStore}, interceptors=(Mark(),)), Counted())
+
+
+def test_half_messages_of_users_are_not_kept():
+    class EveryoneMay:
+        async def start(self, broker):
+            """Nothing."""
+
+        async def stop(self):
+            """Nothing."""
+
+        def authenticate(self, credentials, client):
+            return Principal("orders")
+
+        def authorize(self, principal, actions, resource):
+            return Decision(True)
+
+    class Keeping(Counted):
+        kept = 0
+
+        def prepare_together(self, messages, unique_ids):
+            stored = super().prepare_together(messages, unique_ids)
+
+            def counted(results):
+                self.kept += len(results)
+                stored(results)
+
+            return None if stored is None else counted
+
+    async def main(desk, service):
+        await learn(desk)
+        halves = await asyncio.gather(*(send_half(desk, number) for number in range(3)))
+        await asyncio.gather(*(end_oneway(desk, fields, COMMIT) for fields in halves))
+        await desk.clock.sleep(1)
+        assert max(service.prepared) >= 2
+        assert (service.kept, service.ended) == (0, [])
+        assert await committed(desk) == {b"body0", b"body1", b"body2"}
+
+    plugins = Plugins(stores={"memory": MemoryStore}, authorizers={"all": lambda context: EveryoneMay()})
+    run_with_plugin(main, plugins, Keeping(), authorizer="all")
 
 
 def test_properties_that_grow_too_long_are_refused_for_each():

@@ -67,6 +67,18 @@ def test_reads_wait_for_a_limited_share_of_the_time():
     run(main)
 
 
+def test_reads_after_one_that_fails_are_done():
+    async def main(reads, clock):
+        done = []
+        assert reads.defer(lambda: done.append(1 / 0))
+        assert reads.defer(lambda: done.append(1))
+        reads.release()
+        await asyncio.sleep(0)
+        assert done == [1]
+
+    run(main)
+
+
 def test_no_more_reads_wait_than_allowed():
     async def main(reads, clock):
         assert all(reads.defer(lambda: None) for _ in range(MOST_READS))

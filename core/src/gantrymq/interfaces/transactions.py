@@ -74,9 +74,10 @@ class BatchingTransactionService(TransactionService, Protocol):
             unique_ids: the unique id of each, ASCII letters and digits.
 
         Returns:
-            A function that is called with the result of each message once all of them are stored, visible and about to
-            be acknowledged; not if that fails, nor if an interceptor must see the committed messages. None if the
-            messages, which are unchanged then, have to be prepared one by one.
+            A function that is called with the result of each message once all of them are stored and about to be
+            acknowledged, and visible unless they have WAIT=false; not if that fails, if access is controlled, or if an
+            interceptor must see the committed messages. None if the messages, which are unchanged then, have to be
+            prepared one by one.
         """
 
     def end_together(self, requests: Iterable[EndTransaction], gated: bool) -> int:

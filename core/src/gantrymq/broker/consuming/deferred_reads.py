@@ -11,10 +11,13 @@ Pulls wait for at most `MOST_S`, and for at most one part in `1 + PAUSE_FACTOR` 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from gantrymq.world import Clock, Timer
+
+log = logging.getLogger(__name__)
 
 MOST_SENDS: Final = 4
 MOST_S: Final = 0.002
@@ -64,4 +67,7 @@ class DeferredReads:
             now = self._clock.monotonic()
             self._next_s = now + (now - self._since_s) * PAUSE_FACTOR
         for read in waiting:
-            read()
+            try:
+                read()
+            except Exception:  # the others must still be done
+                log.exception("a pull that waited for a sync could not be answered")

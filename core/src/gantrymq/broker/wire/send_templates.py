@@ -222,7 +222,8 @@ class SendTemplateCache:
                 del messages[first:]
                 return False
             if together is not None:
-                stored.append((first, together))
+                if template.sender is None:  # else their decisions are checked one by one
+                    stored.append((first, together))
                 return True
         for index in range(first, len(messages)):
             try:
