@@ -293,6 +293,29 @@ def test_an_interceptor_of_a_property_that_the_service_adds_sees_committed_messa
     run_with_plugin(main, Plugins(stores={"memory": MemoryStore}, interceptors=(Mark(),)), Counted())
 
 
+@pytest.mark.parametrize("more", ["DELAY\x011\x02", "CHECK_IMMUNITY_TIME_IN_SECONDS\x015\x02", None])
+def test_half_messages_are_kept_beside_other_messages_of_one_read(more, caplog):
+    def other(desk, number):
+        if more is None:
+            return desk.send("T", b"other", properties=f"UNIQ_KEY\x01ID{number}\x02", born_timestamp=START_MS)
+        return send_half(desk, number, more=more)
+
+    async def main(desk, service):
+        await learn(desk)
+        for number in range(800, 803):
+            await other(desk, number)
+        sends = [send_half(desk, number) for number in range(3)] + [other(desk, number) for number in range(10, 13)]
+        halves = (await asyncio.gather(*sends))[:3]
+        service.ended.clear()
+        await asyncio.gather(*(end_oneway(desk, fields, COMMIT) for fields in halves))
+        await desk.clock.sleep(1)
+        assert service.ended == [3]
+        assert {b"body0", b"body1", b"body2"} <= await committed(desk)
+
+    run(main)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_half_messages_of_users_are_not_kept():
     class EveryoneMay:
         async def start(self, broker):

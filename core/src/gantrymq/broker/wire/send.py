@@ -88,7 +88,7 @@ class SendRequests:
         """
         if self._settings.revision != self._revision:
             self._read_settings()
-        stored: list[tuple[int, Stored]] = []  # to be called with the results from that one on
+        stored: list[tuple[slice, Stored]] = []  # to be called with these results
         messages = self._send_templates.together(asked, start, connection, stored)
         taken = len(messages)
         sends = cast(Sequence[SendCommand], asked[start : start + taken])
@@ -98,8 +98,8 @@ class SendRequests:
             if error is None and [result[0] for result in results].count(_OK) == taken:
                 if written := self._ok.frames(sends, results):
                     frames.append(written)
-                for number, (first, each) in enumerate(stored, 1):
-                    each(results[first : stored[number][0] if number < len(stored) else taken])
+                for which, each in stored:
+                    each(results[which])
                 return
             for send, result in zip(sends, results or (None,) * taken, strict=True):
                 if not send.is_oneway:

@@ -138,7 +138,7 @@ class SendTemplateCache:
         self._tidy_at = 2 * len(known) + LEAST_TIDIED
 
     def together(
-        self, asked: Sequence[Command], start: int, client: ClientChannel, stored: list[tuple[int, Stored]]
+        self, asked: Sequence[Command], start: int, client: ClientChannel, stored: list[tuple[slice, Stored]]
     ) -> list[StoreMessage]:
         """Return the messages of ``asked[start]`` and the following sends, up to the first one that must be checked.
 
@@ -149,8 +149,7 @@ class SendTemplateCache:
             asked: requests of one connection.
             start: index of the first send.
             client: sender of the requests.
-            stored: gets what must be called with the results of messages once they are stored, and the number of
-                messages before these.
+            stored: gets what must be called with results of messages once they are stored, and which ones these are.
         """
         known, topics, revision = self._templates, self._topics, self._settings.revision
         messages: list[StoreMessage] = []
@@ -207,7 +206,7 @@ class SendTemplateCache:
         first: int,
         template: SendTemplate,
         asked: Sequence[Command],
-        stored: list[tuple[int, Stored]],
+        stored: list[tuple[slice, Stored]],
     ) -> bool:
         """Apply plugins to *messages* from *first* on, those of *asked*.
 
@@ -223,7 +222,7 @@ class SendTemplateCache:
                 return False
             if together is not None:
                 if template.sender is None:  # else their decisions are checked one by one
-                    stored.append((first, together))
+                    stored.append((slice(first, len(messages)), together))
                 return True
         for index in range(first, len(messages)):
             try:
