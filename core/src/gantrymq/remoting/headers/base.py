@@ -231,7 +231,7 @@ def _field(name: str, annotation: str, default: Any) -> Field:
         wire, default = default
     elif isinstance(default, _ATTRS_FIELD):
         raise TypeError(
-            f"field {name} of a header is declared with attrs; give its default, or named(WIRE, default=...)"
+            f"field {name} of a header is declared with attrs.field; write its default itself behind the equals sign"
         )
     return Field(name, wire, kind, read, default is attrs.NOTHING, default)
 
