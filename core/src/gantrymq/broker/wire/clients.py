@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import ok
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import ConsumerHeartbeat, Heartbeat
+from gantrymq.interfaces import ClientChannel, ConsumerHeartbeat, Heartbeat
 from gantrymq.loose_json import Items, dumps_ascii
 from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.json_members import flag_in, number_in, object_in, objects_in, text_in
@@ -30,7 +30,7 @@ from gantrymq.remoting.serving import in_operation, serves
 
 MAX_SAID: Final = 5000  # consumer groups plus subscriptions of a heartbeat
 MAX_KEPT_BYTES: Final = 2048  # of the body of a heartbeat that is kept to recognize its repetition
-_LAST_HEARTBEAT: Final = object()  # key of the connection's notes
+_LAST_HEARTBEAT: Final = "last heartbeat"  # key of the connection's notes, while it is open
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _FROM_WHERE = (
@@ -96,6 +96,10 @@ def _repeated(asked: Command, connection: Connection) -> Heartbeat | None:
     return kept.heartbeat if same else None
 
 
+def _forget_heartbeat(connection: ClientChannel) -> None:
+    connection.notes.pop(_LAST_HEARTBEAT, None)
+
+
 def _user_of(connection: Connection) -> str:
     return "" if connection.principal is None else connection.principal.name
 
@@ -123,6 +127,7 @@ class ClientRequests:
         self._locks = parts.locks
         self._sliced = parts.sliced_responses.make
         parts.clients.on_group_changed(self._tell_members)
+        parts.clients.on_gone(_forget_heartbeat)
 
     @serves(RequestCode.HEART_BEAT, access=in_operation)
     def heartbeat(self, asked: Command, connection: Connection) -> Command:
