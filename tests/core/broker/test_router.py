@@ -164,7 +164,7 @@ def test_several_of_a_code_are_served_together_until_another_handler_is_added(ro
         seen.append(len(commands) - start)
         return len(commands) - start
 
-    router.add_many(5, many)
+    router.add({5: serve_together(lambda command, connection: ok(command), many)})
     assert answers_of(router, asked(5, 1), asked(5, 2)) == []
     router.add({5: lambda command, connection: ok(command)})
     assert answers_of(router, asked(5, 1), asked(5, 2)) == [(1, 0, None), (2, 0, None)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, Final
 
 from gantrymq.broker.counted_plugins import counted, counted_later
@@ -23,7 +24,7 @@ from gantrymq.broker.wire.sending_back import SendingBackRequests
 from gantrymq.broker.wire.topics import TopicRequests
 from gantrymq.broker.wire.transactions import TransactionRequests
 from gantrymq.broker.wire.unreplicated import UnreplicatedRequests
-from gantrymq.remoting.codes import RequestCode, request_name
+from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import Handler, copy_statement, handler_of_many, handlers_of, serve_together
@@ -51,8 +52,8 @@ def serve(router: RequestRouter, parts: Parts) -> None:
         router.add(handlers_of(family(parts)))
     if parts.transactions is not None:
         ends = TransactionRequests(parts.messages)
-        router.add(handlers_of(ends))
-        router.add_many(RequestCode.END_TRANSACTION, ends.end_together)
+        for code, each in handlers_of(ends).items():
+            router.add({code: serve_together(copy_statement(each, partial(each)), ends.end_together)})
         if not parts.pipeline.has_gates:  # with gates, both should wait for them together
             router.answer_before_decisions()
     router.add_together(sends.send_together)

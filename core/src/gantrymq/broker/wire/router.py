@@ -149,10 +149,6 @@ class RequestRouter:
         """Try *handler* first for `SendCommand` requests, until another handler for sends is added."""
         self._together = handler
 
-    def add_many(self, code: int, handler: HandlerOfMany) -> None:
-        """Try *handler* first for requests with *code*, until another handler for it is added."""
-        self._many[code] = handler
-
     def answer_before_decisions(self) -> None:
         """Serve the send of a client before the decision of a transaction that came with it, and answer it first."""
         self._decisions_last = True
