@@ -57,19 +57,33 @@ def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) 
     text = bytes(half.properties_bytes)
     if asks_for_delay(own):
         text = ordered_text({name: value for name, value in own.items() if name != props.TRAN_MSG})
+    body = bytes(half.body)  # compiled functions need bytes
+    return committed_message(half, *queue, body, text, tags_code(own.get(props.TAGS)), half.log_offset)
+
+
+def committed_message(
+    half: RecordView | StoreMessage,
+    topic: str,
+    queue_id: int,
+    body: bytes | memoryview,
+    properties: bytes,
+    tags: int,
+    log_offset: int,
+) -> StoreMessage:
+    """Return the message for the target queue with the other fields of *half*, which is stored at *log_offset*."""
     return StoreMessage(
-        queue[0],
-        queue[1],
-        bytes(half.body),  # compiled functions need bytes
-        text,
-        tags_code(own.get(props.TAGS)),
+        topic,
+        queue_id,
+        body,
+        properties,
+        tags,
         half.flag,
         half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
         half.born_timestamp,
         half.born_host,
         half.store_host,
         half.reconsume_times,
-        half.log_offset,
+        log_offset,
     )
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.plugin.interfaces import PutResult, StoreMessage
-from gantrymq.plugin.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.half_text import Target
+from gantrymq_transaction.messages import committed_message
 
 _new = tuple.__new__  # takes a third of the time of calling the named tuple
 _MOST: Final = 8192
@@ -29,21 +29,8 @@ class RecentHalf(NamedTuple):
 
     def committed(self, log_offset: int) -> StoreMessage:
         """Return the committed message of the half message at *log_offset*; see `messages.committed`."""
-        half = self.message
-        return StoreMessage(
-            self.target.topic,
-            self.target.queue_id,
-            half.body,
-            half.properties,
-            half.tags_code,
-            half.flag,
-            half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
-            half.born_timestamp,
-            half.born_host,
-            half.store_host,
-            half.reconsume_times,
-            log_offset,
-        )
+        half, (topic, queue_id, _) = self.message, self.target
+        return committed_message(half, topic, queue_id, half.body, half.properties, half.tags_code, log_offset)
 
 
 class RecentHalves:
