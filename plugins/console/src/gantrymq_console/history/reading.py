@@ -74,8 +74,8 @@ class HistoryData:
 class Mark:
     """An event at one time.
 
-    Words: ``elected`` (another master of a broker name), ``broker_gone``, ``broker_back``, ``setting`` (of a broker, its
-    fields are key, old and new), ``group_new``, ``group_silent`` (its last member left), ``group_back``.
+    Words: ``elected`` (another master of a broker name), ``broker_gone``, ``broker_back``, ``setting`` (of a broker;
+    its fields are key, old and new), ``group_new``, ``group_silent`` (its last member left), ``group_back``.
     """
 
     at_ms: int  # wall time of the sample that found it
