@@ -11,6 +11,8 @@ HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 RANGES: Final = {"1h": HOUR_MS, "6h": 6 * HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS, "30d": 30 * DAY_MS}
 """Length of each range that pages offer, ms."""
+MOST_POINTS: Final = 720  # of a chart
+_OFF: Final = "The console was started without a history."
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cluster": ("in", "out"),
     "broker": ("in", "out", "disk", "oldest_s", "replica_lag"),
@@ -86,7 +88,16 @@ class Mark:
 
 
 class HistorySource(Protocol):
-    """A history that can be read."""
+    """A history that can be read.
+
+    If a window has smaller steps than what is kept of its period, each point has the value of the kept step around it.
+    """
+
+    def window(self, length_ms: int, now_ms: int, most_points: int = MOST_POINTS) -> Window:
+        """Return the window of the last *length_ms*, as `window_of` with the step that is kept of such a period."""
+
+    async def known_since(self) -> int | None:
+        """Return the wall time of the oldest sample, None without one. Raises HistoryUnavailable."""
 
     async def curves(self, kind: str, name: str, window: Window) -> HistoryData:
         """Return all series of a subject, in the order of `KINDS`. Raises HistoryUnavailable."""
@@ -105,7 +116,39 @@ class HistoryUnavailable(Exception):
     """The history cannot be read now; the text is one sentence with the cause."""
 
 
-def window_of(length_ms: int, now_ms: int, kept_step_ms: int, most_points: int = 720) -> Window:
+class HistoryOff(HistoryUnavailable):
+    """The console keeps no history."""
+
+
+class NoHistory:
+    """The source of a console without a history: each method raises HistoryOff."""
+
+    def window(self, length_ms: int, now_ms: int, most_points: int = MOST_POINTS) -> Window:
+        """Return a window with steps of 10 s."""
+        return window_of(length_ms, now_ms, 10_000, most_points)
+
+    async def known_since(self) -> int | None:
+        """Raise HistoryOff."""
+        raise HistoryOff(_OFF)
+
+    async def curves(self, kind: str, name: str, window: Window) -> HistoryData:
+        """Raise HistoryOff."""
+        raise HistoryOff(_OFF)
+
+    async def curve_of_each(self, kind: str, names: Collection[str], word: str, window: Window) -> Mapping[str, Curve]:
+        """Raise HistoryOff."""
+        raise HistoryOff(_OFF)
+
+    async def moved(self, kind: str, word: str, window: Window) -> Mapping[str, tuple[float, float]]:
+        """Raise HistoryOff."""
+        raise HistoryOff(_OFF)
+
+    async def marks(self, window: Window) -> Sequence[Mark]:
+        """Raise HistoryOff."""
+        raise HistoryOff(_OFF)
+
+
+def window_of(length_ms: int, now_ms: int, kept_step_ms: int, most_points: int = MOST_POINTS) -> Window:
     """Return the window of the last *length_ms*, with at most *most_points* points of whole multiples of kept steps."""
     steps = -(-length_ms // kept_step_ms)
     step_ms = kept_step_ms * -(-steps // most_points)

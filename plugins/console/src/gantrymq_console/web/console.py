@@ -16,6 +16,7 @@ from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.history import History
+from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.values import to_json
 from gantrymq_console.web.context import RequestContext, page_of
 from gantrymq_console.web.jobs import Jobs
@@ -134,6 +135,7 @@ class Console:
     recent: RecentTopics = attrs.field(factory=RecentTopics)
     refreshes: Refreshes = attrs.field(factory=Refreshes)
     history: History = attrs.field(default=attrs.Factory(lambda self: History(self.cluster), takes_self=True))
+    past: HistorySource = attrs.field(factory=NoHistory)  # what pages show of the time before
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
 
     async def record_read(self, context: RequestContext, name: str, target: str) -> None:
