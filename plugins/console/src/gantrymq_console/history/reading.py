@@ -93,6 +93,10 @@ class HistorySource(Protocol):
     If a window has smaller steps than what is kept of its period, each point has the value of the kept step around it.
     """
 
+    @property
+    def problem(self) -> str:
+        """One sentence about what is wrong with keeping the history, such as a full disk; empty if nothing is."""
+
     def window(self, length_ms: int, now_ms: int, most_points: int = MOST_POINTS) -> Window:
         """Return the window of the last *length_ms*, as `window_of` with the step that is kept of such a period."""
 
@@ -122,6 +126,8 @@ class HistoryOff(HistoryUnavailable):
 
 class NoHistory:
     """The source of a console without a history: each method raises HistoryOff."""
+
+    problem = ""
 
     def window(self, length_ms: int, now_ms: int, most_points: int = MOST_POINTS) -> Window:
         """Return a window with steps of 10 s."""
