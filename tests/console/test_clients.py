@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from html import escape
+from urllib.parse import quote
+
 import pytest
 from console_members import commit, join, produce
 from console_visitor import Visitor
 
+from gantrymq.model.group import GroupConfig
 from gantrymq_admin.summaries import version_name
+from gantrymq_console.web.render import id_end
 
 
 def test_producers_and_consumers_are_listed_by_their_id(visitor):
@@ -60,3 +65,27 @@ def test_a_client_that_is_not_connected_is_404(visitor):
 )
 def test_versions_are_named_as_in_rocketmq(number, name):
     assert version_name(number) == name
+
+
+def test_long_ids_are_whole_texts_with_a_button_that_copies_them(visitor):
+    visitor.running.create_topic("Orders", 1)
+
+    async def create():
+        await visitor.client.admin.create_group(visitor.running.broker_address, GroupConfig("Readers"))
+
+    visitor.running.run(create())
+    long = "10.0.0.1@12345#<b>0123456789abcdef"
+    join(visitor, "Readers", long, "Orders")
+    for path in ("/clients", "/groups/Readers/members", "/topics/Orders/groups", "/search?q=10.0.0.1@"):
+        page = visitor.get(path)
+        assert page.link(long)  # the text of the link is the whole id
+        html = page.response.text
+        assert 'data-end="89abcdef"' in html and f'data-copy="{escape(long)}"' in html
+        assert f'aria-label="Copy {escape(long)}"' in html and "<b>" not in html
+    assert f'data-copy="{escape(long)}"' in visitor.get(f"/clients/show?id={quote(long)}").response.text
+
+
+@pytest.mark.parametrize("hostile", ["\u202e" + "x" * 40, "x" * 40 + "\u202e", "x" * 40 + "\n", "x" * 24, "é" * 40])
+def test_ids_with_unusual_characters_and_short_ones_are_not_cut(hostile):
+    assert id_end(hostile) == ""
+    assert id_end("x" * 20 + "12345") == "xxx12345"

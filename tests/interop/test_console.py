@@ -339,6 +339,34 @@ def test_lists_break_no_addresses_numbers_and_names(visitor, site, size):
         site.run(client.close())
 
 
+def test_a_long_id_is_cut_in_the_middle_and_copied(browser, site):
+    context = browser.new_context(locale="en-GB", permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(site.url + "groups/onlookers/members")
+    row = page.locator("main .id").first
+    link = row.get_by_role("link")
+    whole = link.inner_text()
+    assert len(whole) > 24 and page.get_by_role("link", name=whole, exact=True).count() == 1
+    assert link.evaluate("(each) => each.firstElementChild.scrollWidth > each.firstElementChild.clientWidth + 20")
+    assert row.evaluate("(each) => getComputedStyle(each.querySelector('.cut'), '::after').content").startswith(
+        f'"{whole[-8:]}"'
+    )
+    page.get_by_role("button", name=f"Copy {whole}").click()
+    page.get_by_role("status").filter(has_text="Copied.").wait_for(state="attached")
+    assert page.evaluate("navigator.clipboard.readText()") == whole
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")  # as on a page without HTTPS
+    page.get_by_role("button", name=f"Copy {whole}").focus()
+    page.keyboard.press("Enter")
+    page.locator(".copy.done").wait_for()
+    context.close()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site.url + "groups/onlookers/members")
+    assert page.locator("main .copy:visible").count() == 0
+    assert page.locator("main .id").first.get_attribute("title")
+    context.close()
+
+
 def test_a_topic_is_made_and_a_message_arrives(visitor, site):
     name = f"Made{abs(hash(site.url)) % 10**6}"
     visitor.link("Topics")

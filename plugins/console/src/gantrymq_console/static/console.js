@@ -84,6 +84,30 @@
   }, true);
   nameZones(document);
 
+  // --- ids are copied; outside HTTPS and this machine, browsers have no clipboard for scripts ---
+  document.documentElement.classList.add("script");
+  const copied = (text) => {
+    const area = Object.assign(document.createElement("textarea"), { value: text, readOnly: true });
+    const focused = document.activeElement;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    focused?.focus?.();
+    return done;
+  };
+  main.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const text = button.dataset.copy;
+    const done = navigator.clipboard ? await navigator.clipboard.writeText(text).then(() => true, () => copied(text)) : copied(text);
+    const told = document.getElementById("told");
+    told.textContent = "";
+    setTimeout(() => { told.textContent = done ? texts.copied : texts.notCopied; }, 50); // a change, also the second time
+    button.classList.toggle("done", done);
+    setTimeout(() => button.classList.remove("done"), 2000);
+  });
+
   // --- the menu closes when something else is used ---
   const menu = document.querySelector("details.menu");
   addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });

@@ -45,6 +45,8 @@ _NAVIGATION: Final = (
     "audit",
 )
 _VERSION: Final = version_of("gantrymq-console")
+_LONG_ID: Final = 24  # characters; longer ids are cut in the middle
+_ID_END: Final = 8  # characters behind the cut
 _SHORT_FROM: Final = 100_000  # larger numbers are shortened, with the whole number in the title
 
 
@@ -160,6 +162,7 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
             time=lambda ms, relative=True: time(context, ms, relative=relative),
             duration=lambda ms: duration(context, ms),
             history=context.console.history.look,
+            id_end=id_end,
             sparkline=sparkline,
             moment=moment,
             translated=context.texts.translated,
@@ -176,6 +179,12 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
 def visible(value: Any) -> Markup:
     """Return text of a message or client with control and bidirectional characters shown as signs."""
     return Markup(_UNUSUAL.sub(_signs, escape(str(value))))
+
+
+def id_end(value: str) -> str:
+    """Return the end of an id that is cut in the middle; empty for short ones, and those with unusual characters."""
+    is_plain = len(value) > _LONG_ID and value.isascii() and value.isprintable()
+    return value[-_ID_END:] if is_plain else ""
 
 
 def runnable(sentence: str, name_servers: str) -> str:
