@@ -7,6 +7,8 @@ import pytest
 from console_members import commit
 from manual_clock import ManualClock
 
+from gantrymq.errors import ConnectFailed
+from gantrymq_console.access.users import Everyone, Role, User
 from gantrymq_console.data import cluster as cluster_data
 
 GONE = "broker-w"
@@ -170,3 +172,125 @@ def test_a_change_warns_that_it_does_not_reach_it(gone, at, action, fields):
     assert f"{GONE} cannot be reached now and keeps what it has" in preview.text
     done = gone.confirm(preview, **({"typed": action.split("/")[2]} if action.endswith("delete") else {}))
     assert f"but not at {GONE}, which cannot be reached" in done.text
+
+
+def dismiss(visitor, name, **fields):
+    """Open the page of a broker, and let the console miss it no longer."""
+    return visitor.confirm(visitor.submit(visitor.get(f"/brokers/{name}"), f"/brokers/{name}/dismiss", **fields))
+
+
+def test_it_is_not_missed_any_more_for_all_visitors(gone):
+    home = gone.get("/")
+    page = gone.get(home.link(f"Broker {GONE} is not registered any more."))
+    preview = gone.submit(page, f"/brokers/{GONE}/dismiss")
+    assert f"no longer miss {GONE}" in preview.text and "127.0.0.1:1" in preview.text
+    assert "Last registered" in preview.text and "Missed until" in preview.text and "unknown" not in preview.text
+    done = gone.confirm(preview)
+    assert f"{GONE} is not missed any more." in done.text and f"Broker {GONE}" not in done.text
+    for path in ("/", "/topics", "/groups/billing", "/brokers"):
+        assert gone.api(path)["missing"] == [], path
+    assert GONE not in gone.get("/").text and gone.get(f"/brokers/{GONE}").status == 404
+    assert not gone.api("/groups?sort=late")["data"]["partial"]
+    (tried, ended) = gone.audit.entries
+    assert (tried.action, tried.target, tried.user, ended.result) == ("brokers.dismiss", GONE, "tester", "done")
+
+
+def test_it_is_known_again_when_it_registers_again(gone, monkeypatch):
+    dismiss(gone, GONE)
+    real = gone.cluster.admin.clusters
+
+    async def again():
+        info = await real()
+        more = attrs.evolve(info.brokers[0], name=GONE, addresses={0: "127.0.0.1:1"})
+        return attrs.evolve(info, brokers=(*info.brokers, more))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gone.cluster.admin, "clusters", again)
+        gone.cluster.forget()
+        assert len(gone.api("/brokers")["data"]["brokers"]) == 2
+        page = gone.get(f"/brokers/{GONE}")
+        assert "Stop missing" not in page.text
+    gone.cluster.forget()
+    assert GONE in [each["what"] for each in gone.api("/topics")["missing"]]
+
+
+def test_a_broker_that_registered_meanwhile_is_not_dismissed(gone, monkeypatch):
+    preview = gone.submit(gone.get(f"/brokers/{GONE}"), f"/brokers/{GONE}/dismiss")
+    real = gone.cluster.admin.clusters
+
+    async def again():
+        info = await real()
+        more = attrs.evolve(info.brokers[0], name=GONE, addresses={0: "127.0.0.1:1"})
+        return attrs.evolve(info, brokers=(*info.brokers, more))
+
+    monkeypatch.setattr(gone.cluster.admin, "clusters", again)
+    refused = gone.confirm(preview)
+    assert refused.status == 409 and f"{GONE} is registered at the name servers" in refused.text
+    assert len(gone.api("/brokers")["data"]["brokers"]) == 2
+
+
+def test_a_master_with_a_registered_slave_stays_missed(visitor, monkeypatch):
+    visitor.get("/about")
+    real = visitor.cluster.admin.clusters
+
+    async def with_a_slave(*server):
+        info = await real(*server)
+        slave = attrs.evolve(info.brokers[0], name=GONE, addresses={2: "127.0.0.1:1"})
+        return attrs.evolve(info, brokers=(*info.brokers, slave))
+
+    monkeypatch.setattr(visitor.cluster.admin, "clusters", with_a_slave)
+    visitor.cluster.forget()
+    refused = visitor.submit(visitor.get(f"/brokers/{GONE}"), f"/brokers/{GONE}/dismiss")
+    assert refused.status == 409 and f"{GONE}:2 is registered, so its master {GONE} is missed" in refused.text
+
+
+def test_a_slave_that_is_gone_has_its_own_page_and_is_dismissed(visitor, monkeypatch):
+    visitor.get("/about")
+    real = visitor.cluster.admin.clusters
+
+    async def with_a_slave(*server):
+        info = await real(*server)
+        first = info.brokers[0]
+        return attrs.evolve(info, brokers=(attrs.evolve(first, addresses={**first.addresses, 3: "127.0.0.1:1"}),))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(visitor.cluster.admin, "clusters", with_a_slave)
+        visitor.cluster.forget()
+        visitor.get("/brokers")
+    visitor.cluster.forget()
+    link = visitor.get("/").link("Broker broker-a:3 is not registered any more.")
+    assert link.endswith("/brokers/broker-a?id=3")
+    preview = visitor.submit(visitor.get(link), "/brokers/broker-a/dismiss")
+    assert "What only" not in preview.text
+    assert "broker-a:3 is not missed any more" in visitor.confirm(preview).text
+    assert [each["broker_id"] for each in visitor.api("/brokers")["data"]["brokers"]] == [0]
+
+
+def test_nothing_is_dismissed_while_no_name_server_answers(gone, monkeypatch):
+    page = gone.get(f"/brokers/{GONE}")
+
+    async def nobody():
+        raise ConnectFailed("connection refused")
+
+    monkeypatch.setattr(gone.cluster.admin, "clusters", nobody)
+    assert "connection refused" in gone.submit(page, f"/brokers/{GONE}/dismiss").text
+    monkeypatch.undo()
+    assert GONE in gone.get("/").text
+
+
+def test_a_reader_cannot_dismiss(gone, monkeypatch):
+    assert "Stop missing" in gone.get(f"/brokers/{GONE}").text
+    everyone = Everyone(User("reader", Role.READER))
+    monkeypatch.setattr(gone.app, "console", attrs.evolve(gone.console, identities=everyone))
+    page = gone.get(f"/brokers/{GONE}")
+    assert page.status == 200 and "Stop missing" not in page.text
+    assert gone.request("POST", f"/brokers/{GONE}/dismiss", data={}).status_code == 403
+
+
+def test_in_json(gone):
+    token = gone.api("/account")["data"]["csrf_token"]
+    path, headers = f"/api/v1/brokers/{GONE}/dismiss", {"x-csrf-token": token}
+    looked = gone.request("POST", path, json={"dry_run": "true"}, headers=headers)
+    assert looked.json()["broker"] == GONE and looked.json()["last_ms"] <= looked.json()["until_ms"]
+    assert gone.request("POST", path, json={}, headers=headers).json()["done"]
+    assert gone.request("POST", path, json={}, headers=headers).status_code == 404

@@ -66,6 +66,7 @@ class Problem:
     sentence: str = ""  # in the server's words
     cause: str = ""  # name of the cause, if a store refuses messages
     values: Mapping[str, str | int] = attrs.field(factory=dict)  # of the cause
+    query: Mapping[str, int] = attrs.field(factory=dict)  # parameters of the page with details
 
 
 @attrs.frozen
@@ -173,22 +174,22 @@ def _of_name_servers(found: NameServers) -> Iterator[Problem]:
 
 def _of_broker(broker: BrokerState) -> Iterator[Problem]:
     name = {"name": broker.title}
-    link = ("brokers", broker.name)
+    link, query = ("brokers", broker.name), {"id": broker.broker_id} if broker.broker_id else {}
     if not broker.registered:
         since = None if broker.answers else broker.silent_since_ms
-        yield Problem("gone", "bad", broker.title, name, link, since)
+        yield Problem("gone", "bad", broker.title, name, link, since, query=query)
     elif not broker.answers:
         word = "silent" if broker.silent_since_ms else "unreachable"
         fields = {**name, "address": broker.address}
-        yield Problem(word, "bad", broker.title, fields, link, broker.silent_since_ms, broker.problem)
+        yield Problem(word, "bad", broker.title, fields, link, broker.silent_since_ms, broker.problem, query=query)
     if broker.refusal:
         cause = (broker.refusal, broker.refusal_cause, broker.refusal_values)
-        yield Problem("refuses", "bad", broker.title, name, link, None, *cause)
+        yield Problem("refuses", "bad", broker.title, name, link, None, *cause, query=query)
     if broker.unwritten:
-        yield Problem("unwritten", "bad", broker.title, name, link, sentence=broker.unwritten)
+        yield Problem("unwritten", "bad", broker.title, name, link, sentence=broker.unwritten, query=query)
     if broker.fill_word in ("warn", "bad"):
         percent = f"{(broker.disk_used or 0) * 100:.0f}"
-        yield Problem("disk", broker.fill_word, broker.title, {**name, "percent": percent}, link)
+        yield Problem("disk", broker.fill_word, broker.title, {**name, "percent": percent}, link, query=query)
 
 
 def _of_copies(name: str, rows: Iterable[CopyRow], away: Sequence[str]) -> Iterator[Problem]:

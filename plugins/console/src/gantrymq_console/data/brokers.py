@@ -229,7 +229,7 @@ async def broker_named(cluster: Cluster, name: str, broker_id: int = 0) -> Broke
     except ClientError:
         registered = ()
     known: dict[str, _Known] = cluster.kept.get("brokers", {})
-    for each in (*registered, *(each.broker for each in known.values())):
+    for each in (*registered, *cluster.known.values(), *(each.broker for each in known.values())):
         if (each.name, each.broker_id) == (name, broker_id):
             return each
     return None

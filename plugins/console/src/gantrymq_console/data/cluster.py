@@ -54,6 +54,11 @@ class BrokerAddress:
     broker_id: int  # 0 for a master
     address: str
 
+    @property
+    def title(self) -> str:
+        """The name, with the id of a slave."""
+        return f"{self.name}:{self.broker_id}" if self.broker_id else self.name
+
 
 @attrs.define
 class _Shared:
@@ -177,6 +182,19 @@ class Cluster:
         known = (each for each in self.known.values() if each.broker_id == 0)
         return {each.name: each.address for each in known if each.name not in registered}
 
+    def missed_ms(self, name: str, broker_id: int) -> tuple[int | None, int | None]:
+        """Return when a known broker was last registered, and until when it is missed; wall times, None: not known."""
+        since, last = self._registered_s.get((name, broker_id), (None, None))
+        if since is None or last is None:
+            return None, None
+        last_ms = self.world.clock.now_ms() - int((self.world.clock.monotonic() - last) * 1000)
+        return last_ms, last_ms + int(_missed_s(since, last) * 1000)
+
+    def dismiss(self, name: str, broker_id: int) -> None:
+        """Miss a broker that is gone no longer. It is known again when it registers."""
+        self.known.pop((name, broker_id), None)
+        self.forget()
+
     async def _brokers(self) -> tuple[BrokerAddress, ...]:
         info = await self.admin.clusters()
         found = tuple(
@@ -206,7 +224,7 @@ class Cluster:
 
     def _is_missed(self, place: tuple[str, int], now: float) -> bool:
         since, last = self._registered_s[place]
-        return now - last < min(KNOWN_S, max(_BRIEF_S, last - since))
+        return now - last < _missed_s(since, last)
 
     async def _aged(self, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
         value = await make()
@@ -233,6 +251,11 @@ class Cluster:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _missed_s(since: float, last: float) -> float:
+    """Return for how long a broker is missed that was registered from *since* until *last*."""
+    return min(KNOWN_S, max(_BRIEF_S, last - since))
 
 
 def _failed(task: asyncio.Task[Any]) -> bool:

@@ -22,11 +22,12 @@ from gantrymq_console.data.brokers import (
     runtime_info,
     state_of,
 )
+from gantrymq_console.data.cluster import BrokerAddress
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
 from gantrymq_console.values import Long
 from gantrymq_console.web.context import RequestContext
-from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Preview, Section, View
+from gantrymq_console.web.pages import Action, BadInput, Conflict, Form, Outcome, Page, Preview, Section, View
 
 _TOPICS_AGE_S = 30.0
 
@@ -68,6 +69,17 @@ class CleanPreview:
     what: str
     log_bytes: Long | None
     disk_used: float | None
+
+
+@attrs.frozen
+class DismissPreview:
+    """A broker that is not registered any more, and would be missed for some time."""
+
+    broker: str  # with the id of a slave
+    address: str
+    last_ms: int | None  # when the name servers last had it; None: not since the console runs
+    until_ms: int | None  # when it is not missed any more without a change
+    master: bool
 
 
 @attrs.frozen
@@ -195,8 +207,38 @@ async def forget(context: RequestContext, form: Form) -> Outcome:
     if found is None:
         raise BadInput("brokers.not_elected", name=at.name)
     await forget_broker(context.cluster.admin, found, member)
-    context.cluster.forget(("copies", at.name))
+    context.cluster.dismiss(at.name, member)
     return Outcome("brokers.forgotten", {"name": at.name, "member": member}, f"brokers/{at.name}")
+
+
+# --- missing no longer ---
+
+
+async def dismiss_preview(context: RequestContext, form: Form) -> Preview:
+    """Return since when a broker is gone, and until when the console would miss it."""
+    at = await _gone(context, form)
+    last, until = context.cluster.missed_ms(at.name, at.broker_id)
+    data = DismissPreview(at.title, at.address, last, until, not at.broker_id)
+    return Preview("broker_dismiss.html", data, "", at.title, "not missed any more", (at.title, at.address))
+
+
+async def dismiss(context: RequestContext, form: Form) -> Outcome:
+    """Let the console miss a broker no longer."""
+    at = await _gone(context, form)
+    context.cluster.dismiss(at.name, at.broker_id)
+    return Outcome("brokers.dismissed", {"name": at.title}, "brokers")
+
+
+async def _gone(context: RequestContext, form: Form) -> BrokerAddress:
+    """Return the broker of the form. Raises Conflict: it is registered, or missed because of a registered slave."""
+    at = await named(context, form.get("id", ""))
+    context.cluster.forget("brokers")
+    registered = [each for each in await context.cluster.brokers() if each.name == at.name]
+    if any(each.broker_id == at.broker_id for each in registered):
+        raise Conflict("brokers.is_registered", name=at.name)
+    if not at.broker_id and registered:
+        raise Conflict("brokers.slave_registered", name=at.name, slave=f"{at.name}:{registered[0].broker_id}")
+    return at
 
 
 def _member(form: Form) -> int:
@@ -213,6 +255,15 @@ SECTION = Section(
         *broker_settings.PAGES,
     ),
     actions=(
+        Action(
+            "/brokers/{broker}/dismiss",
+            "brokers.dismiss",
+            Role.OPERATOR,
+            dismiss,
+            dismiss_preview,
+            fields=("id",),
+            page="/brokers/{broker}",
+        ),
         Action(
             "/brokers/{broker}/permission",
             "brokers.permission",
