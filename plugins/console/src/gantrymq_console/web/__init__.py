@@ -7,6 +7,7 @@ console      the objects of a running console that requests use
 actions      the steps of every change: preview, confirmation, audit, result
 responses    a page as HTML or JSON, errors in both forms, refreshes
 render       HTML from templates, charts, static files
+compiling    the code into which templates are compiled
 texts        the catalogues of both languages
 jobs         work that outlives a request
 login        the page to log in, preferences

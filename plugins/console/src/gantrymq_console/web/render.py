@@ -27,6 +27,7 @@ from starlette.responses import Response
 from gantrymq.plugin.model import Value
 from gantrymq.plugin.names import is_system_topic
 from gantrymq_console.access.users import Role
+from gantrymq_console.web.compiling import DirectCalls, escaped
 from gantrymq_console.web.context import THEMES, RequestContext
 from gantrymq_console.web.texts import LANGUAGES
 
@@ -117,10 +118,15 @@ _COMMAND: Final = re.compile(
 )
 
 
+class _Environment(jinja2.Environment):
+    code_generator_class = DirectCalls
+    escaped = staticmethod(escaped)
+
+
 @cache
 def environment() -> jinja2.Environment:
     """Return the environment of all templates."""
-    made = jinja2.Environment(
+    made = _Environment(
         loader=jinja2.PackageLoader("gantrymq_console", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,

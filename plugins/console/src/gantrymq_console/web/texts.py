@@ -27,12 +27,12 @@ class _Escaped(Shown):
     """A value for a field of a text in HTML."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(str(Markup(escape(value)).unescape()))
+        super().__init__(value)
         self._escaped = escape(value)
 
     def __format__(self, spec: str) -> str:
         """Return the value for HTML."""
-        return escape(super().__format__(spec)) if spec else self._escaped
+        return escape(Shown(self._escaped.unescape()).__format__(spec)) if spec else self._escaped
 
 
 class Texts:
@@ -41,11 +41,17 @@ class Texts:
     def __init__(self, language: str, table: Mapping[str, Text]) -> None:
         self.language = language
         self.table = table
+        self._fixed: dict[str, Markup] = {}  # texts without fields
 
     def __call__(self, key: str, /, **fields: Any) -> Markup:
         """Return the text *key* with *fields* inserted and escaped. Raises KeyError: no such text or field."""
+        if not fields:
+            fixed = self._fixed.get(key)
+            if fixed is not None:
+                return fixed
         escaped = _escaped(form_of(self.table[key], fields.get("count")))
         if not fields and "{" not in escaped:
+            self._fixed[key] = escaped
             return escaped
         shown = {name: _Escaped(self.number(each) if type(each) is not str else each) for name, each in fields.items()}
         return Markup(str(escaped).format(**shown))
