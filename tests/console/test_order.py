@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from gantrymq.client.admin import RequestNotServed
@@ -189,3 +190,24 @@ def test_a_silent_broker_without_summaries_does_not_use_up_the_time_of_the_other
     found, missing = visitor.running.run(look())
     assert missing == {"b"} and {each.name for each in found if each.lag} == {"X", "Y", "Z"}
     assert all(each.partial for each in found)
+
+
+def test_a_lag_counts_where_another_broker_has_neither_a_commit_nor_a_member(visitor, brokers, monkeypatch):
+    """Z is behind at both, at one by an unknown time."""
+    monkeypatch.setitem(LAGS, "1:1", {"X": None, "Y": 4, "Z": 1})
+    monkeypatch.setitem(LAGS, "2:2", {"X": 12, "Y": None, "Z": 1})
+    monkeypatch.setitem(AGES, "1:1", {"X": None, "Y": 7, "Z": None})
+    monkeypatch.setitem(AGES, "2:2", {"X": 30_000, "Y": None, "Z": 5})
+    rows = visitor.api("/groups")["data"]["groups"]
+    found = [(row["name"], row["lag"], row["late_ms"]) for row in rows]
+    assert found == [("X", "12", 30_000), ("Y", "4", 7), ("Z", "2", None)]
+
+
+def test_a_group_that_broadcasts_has_no_lag_whatever_was_committed_before(visitor, brokers, monkeypatch):
+    known = groups.combined
+
+    def combined(*given):
+        return attrs.evolve(known(*given), model="BROADCASTING")
+
+    monkeypatch.setattr(groups, "combined", combined)
+    assert {(row["lag"], row["late_ms"]) for row in visitor.api("/groups")["data"]["groups"]} == {(None, None)}

@@ -25,18 +25,19 @@ from gantrymq_console.data.table import (
     either,
     known_sum,
     largest,
-    maximum,
     tables_of,
     total,
 )
 from gantrymq_console.values import Long, optional_long
 
 _NAMES_AGE_S: Final = 30.0
+_BROADCASTING: Final = "BROADCASTING"
 KINDS: Final = ("user", "all")
 _NOT_ALL_REPORT: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not report
-_LAG: Final = Column("behind", "lag", total, "behind")
+# A broker with neither a commit nor a member of a group knows no lag of it; those at other brokers count.
+_LAG: Final = Column("behind", "lag", known_sum, "behind")
 COLUMNS: Final = {
-    "late": Column("late", "late_ms", maximum),
+    "late": Column("late", "late_ms", largest),
     "lag": _LAG,
     "members": Column("members", "members", largest),
     "retries": Column("retries", "retries", total),
@@ -178,6 +179,10 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupRow:
 
 def _row(name: str, enabled: bool | None, tables: Tables[GroupRow]) -> GroupRow:
     row = combined(tables, GroupRow(name, enabled=enabled), (*_SUMMARY, _LATE_AT_MOST), _NOT_ALL_REPORT)
+    if row.model == _BROADCASTING:  # a number is of commits from before: members keep their offsets now
+        row = attrs.evolve(row, lag=None, late_ms=None)
+    elif any(each.value.lag and each.value.late_ms is None for each in tables.parts(name)):
+        row = attrs.evolve(row, late_ms=None)
     if not row.partial:
         return row
     return attrs.evolve(row, members=row.members or None, late_ms=None if row.late_at_most else row.late_ms)

@@ -68,11 +68,6 @@ def known_sum(one: Any, other: Any) -> Any:
     return one if other is None else other if one is None else one + other
 
 
-def maximum(one: Any, other: Any) -> Any:
-    """Return the larger number, None if one is unknown."""
-    return None if one is None or other is None else max(one, other)
-
-
 def largest(one: Any, other: Any) -> Any:
     """Return the larger of the values that are known."""
     return one if other is None else other if one is None else max(one, other)
