@@ -13,7 +13,7 @@ from polling import wait_until
 from gantrymq.client.admin import RequestNotServed, RunningInfo
 from gantrymq.model.group import GroupConfig
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import group, members, table
+from gantrymq_console.data import group, group_overview, members, table
 from gantrymq_console.web.render import runnable
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
@@ -468,7 +468,7 @@ def test_a_member_tells_its_queues_and_settings_without_secrets(late):
 
 
 def test_a_group_of_many_topics_has_a_short_first_page(late, monkeypatch):
-    monkeypatch.setattr(group, "SHOWN", 1)
+    monkeypatch.setattr(group_overview, "SHOWN", 1)
     late.running.create_topic("Payments", 1)
     late.running.send("Payments", b"x")
     commit(late, "Late", "Payments", 0)

@@ -14,7 +14,7 @@ from gantrymq.plugin import names
 from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import group, groups, members
+from gantrymq_console.data import group, group_overview, groups, members
 from gantrymq_console.data.group import GroupHead, GroupReports, head_of
 from gantrymq_console.data.groups import forget_groups, is_system
 from gantrymq_console.data.table import oldest_ms
@@ -282,7 +282,7 @@ async def group_list(context: RequestContext) -> View:
 async def overview(context: RequestContext) -> View:
     """Show why a group receives nothing, and its lag by topic."""
     asking, name = Asking(context.console.world.clock), context.names["group"]
-    data = group.overview_of(await _reports(context, asking))
+    data = group_overview.overview_of(await _reports(context, asking))
     return View("group.html", data, f"group explain {quote(name)}", asking.missing, title=name)
 
 
