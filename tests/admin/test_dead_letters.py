@@ -1,5 +1,6 @@
 """`group dlq` against a name server and a broker of this process."""
 
+import asyncio
 import json
 from contextlib import suppress
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ from polling import until
 from gantrymq.cli import main
 from gantrymq.client import Admin, Client, Producer
 from gantrymq.client.message import Message
-from gantrymq.errors import BrokerRefused, ClientError, NoRoute
+from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, NoRoute
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import StoreMessage
 from gantrymq.loose_json import dumps
@@ -21,6 +22,10 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
+from gantrymq.world.real import RealClock
+from gantrymq_admin import resending
+from gantrymq_admin.dead_letters import dead_queues
+from gantrymq_admin.resend_lock import ResendLock
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
 
@@ -396,3 +401,84 @@ def test_many_letters_are_read_page_by_page(server, command, dead):
     assert command("resend", "--all", "--max", "1500")["resent"] == 1500
     assert server.call(server.broker.store.bounds, Queue("%RETRY%CG", 0)).max_offset == 1500
     assert len(server.pull("%RETRY%CG")) == 1500
+
+
+def test_a_copy_says_who_sent_it_for_which_group(server, command, dead):
+    dead(1)
+    command("resend", "--all")
+    (copy,) = command("show", "0")["copies"]
+    assert (copy["topic"], copy["by"]) == ("%RETRY%CG", "gantrymq group dlq resend")
+    (stored,) = server.pull("%RETRY%CG")
+    assert (copy["offset_id"], stored.properties["DLQ_RESENT_GROUP"]) == (stored.offset_id, "CG")
+    lines = CliRunner().invoke(main, ["group", "dlq", "show", "CG", "0", "-n", server.namesrv]).stdout
+    assert "by gantrymq group dlq resend to %RETRY%CG" in lines
+
+
+def test_letters_of_two_groups_at_the_same_place_are_told_apart(server, command, dead):
+    dead(1)
+
+    async def die_for_another_group():
+        (first,) = await server.cluster.pull("T")
+        async with Client(server.namesrv) as client, client.admin as admin:
+            heartbeat = dumps({"clientID": "c2", "consumerDataSet": [{"groupName": "OTHER"}]})
+            await admin.request(server.broker_address, RequestCode.HEART_BEAT, body=heartbeat)
+            back = ConsumerSendMsgBackRequest(offset=first.log_offset, group="OTHER", delay_level=-1, origin_topic="T")
+            await admin.request(server.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+
+    server.run(die_for_another_group())
+    assert command("resend", "--all", "--to", "topic")["resent"] == 1
+    assert command("list")["letters"][0]["sent_again_ms"] is not None
+    assert command("list", group="OTHER")["letters"][0]["sent_again_ms"] is None
+
+
+def test_a_second_run_waits_until_the_first_has_ended(server, command, dead):
+    dead(2)
+
+    async def lock(work):
+        async with Client(server.namesrv) as client, client.admin as admin, client.reader(group="TOOLS_CONSUMER") as r:
+            lock = ResendLock(admin, RealClock(), "CG")
+            await lock.take([each.queue for each in await dead_queues(r, "CG")])
+            try:
+                return await asyncio.to_thread(work)
+            finally:
+                await lock.release()
+
+    refused = server.run(lock(lambda: command("resend", "--all", code=1)))
+    assert "being sent again by another command or console" in refused
+    assert server.run(lock(lambda: command("resend", "--all", "--dry-run")))["resent"] == 2  # sends nothing
+    assert command("resend", "--all")["resent"] == 2
+
+
+def test_a_broker_that_refuses_locks_does_not_stop_the_run(command, dead, monkeypatch):
+    dead(1)
+    real = Admin.request
+
+    async def request(self, address, code, *words, **options):
+        if code == RequestCode.LOCK_BATCH_MQ:
+            raise BrokerRefused(16, "no permission", address)
+        return await real(self, address, code, *words, **options)
+
+    monkeypatch.setattr(Admin, "request", request)
+    assert command("resend", "--all")["resent"] == 1
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_send_without_an_answer_is_looked_for(server, command, dead, monkeypatch, stored):
+    dead(3)
+    monkeypatch.setattr(resending, "_FOUND_S", 0.5)
+    real = Producer.send
+
+    async def send(self, message, **options):
+        if message.body == b"b1":
+            if stored:
+                await real(self, message, **options)
+            raise CallTimeout("no answer")
+        return await real(self, message, **options)
+
+    monkeypatch.setattr(Producer, "send", send)
+    if stored:
+        assert command("resend", "--all")["resent"] == 3
+    else:
+        told = command("resend", "--all", code=1)
+        assert "broker-a:1 unknown: it may have been sent again" in told and "not known whether 1 dead letters" in told
+    assert len(server.pull("%RETRY%CG")) == (3 if stored else 2)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
 from click.testing import CliRunner
 from console_members import commit
+from console_visitor import Visitor as OtherVisitor
 from polling import until
 
 from gantrymq.cli import main
-from gantrymq.client import Admin
-from gantrymq.errors import BrokerRefused
+from gantrymq.client import Admin, Producer
+from gantrymq.errors import BrokerRefused, CallTimeout
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
+from gantrymq_admin import resending
+from gantrymq_console.data import resend_notes
+from gantrymq_console.data.resend_notes import ResendNotes
 
 
 async def make_dead(visitor, group, bodies):
@@ -85,32 +92,215 @@ def test_chosen_letters_are_sent_again_after_a_preview(dead):
 
 def send_all(dead, **fields):
     """Send all letters again; return the JSON of the job when it has ended."""
-    dead.confirm(dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all", **fields))
+    page = dead.get("/groups/billing/dlq?sent=all")
+    started = dead.confirm(dead.submit(page, "/resend", scope="all", **fields))
+    assert started.status == 200, started.text
+    return done(dead)
+
+
+def done(dead):
     job = list(dead.console.jobs._jobs.values())[-1]
     dead.running.run(ended(job))
     return dead.api(f"/groups/billing/dlq/{job.id}")["data"], dead.get(f"/groups/billing/dlq/{job.id}").text
 
 
+def states(dead):
+    """Return the state of each letter, the oldest first."""
+    data = dead.api("/groups/billing/dlq?sent=all")["data"]
+    return [data["sent_again"][f"{each['broker']}:{each['queue_offset']}"]["state"] for each in data["letters"]][::-1]
+
+
+def keys(dead, sent):
+    return [each["keys"] for each in dead.api(f"/groups/billing/dlq?sent={sent}")["data"]["letters"]]
+
+
 def test_what_was_sent_again_by_command_or_here_is_shown_and_left_out(dead):
     words = ["group", "dlq", "resend", "billing", "1", "-n", dead.running.namesrv]
     assert CliRunner().invoke(main, words).exit_code == 0
-    data = dead.api("/groups/billing/dlq")["data"]
-    assert [data["sent_again"].get(f"{each['broker']}:{each['queue_offset']}") is None for each in data["letters"]] == [
-        True,
-        False,
-        True,
+    assert states(dead) == ["no", "yes", "no"]
+    assert [keys(dead, each) for each in ("no", "yes", "unknown", "all")] == [
+        ["three", "one"],
+        ["two"],
+        [],
+        ["three", "two", "one"],
     ]
+    assert [each["keys"] for each in dead.api("/groups/billing/dlq")["data"]["letters"]] == ["three", "one"]
     preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all")
+    assert "2 dead letters go to" in preview.text and "1 were sent again before" in preview.text
     assert "Those that were sent again before are left out." in preview.text
     job, _ = send_all(dead)
     assert (job["sent"], job["sent_before"], job["failed"]) == ("2", "1", "0")
-    job, text = send_all(dead)
-    assert (job["sent"], job["sent_before"]) == ("0", "3") and "3 were sent again before and are left out." in text
-    again = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all", again="on")
+    second = dead.submit(dead.get("/groups/billing/dlq?sent=all"), "/resend", scope="all")
+    assert second.status == 400 and "all of the chosen letters were sent again before" in second.text
+    assert "Every letter of this time was sent again." in dead.get("/groups/billing/dlq").text
+    again = dead.submit(dead.get("/groups/billing/dlq?sent=all"), "/resend", scope="all", again="on")
     assert "arrive once more" in again.text and "resend billing --all --to group --again" in again.text
     job, _ = send_all(dead, again="on")
     assert (job["sent"], job["sent_before"]) == ("3", "0")
     assert len(dead.running.pull("%RETRY%billing")) == 6
+
+
+def test_a_page_of_letters_ends_where_more_are_left(dead):
+    data = dead.api("/groups/billing/dlq?rows=2")["data"]
+    assert ([each["keys"] for each in data["letters"]], data["more"]) == (["three", "two"], True)
+    data = dead.api("/groups/billing/dlq?rows=2&start=2")["data"]
+    assert ([each["keys"] for each in data["letters"]], data["more"]) == (["one"], False)
+    assert "3 to 3" in dead.get("/groups/billing/dlq?rows=2&start=2").text
+
+
+def test_a_letter_and_its_copy_link_to_each_other_and_the_fate_is_said(dead):
+    send_all(dead)
+    data = dead.api("/groups/billing/dlq?sent=yes")["data"]
+    letter = data["letters"][-1]
+    again = data["sent_again"][f"{letter['broker']}:{letter['queue_offset']}"]
+    assert (again["by"], again["topic"], again["copies"]) == ("tester", "%RETRY%billing", 1)
+    assert again["fate"]["reason"] == "waiting-retry"
+    page = dead.get(f"/messages/{letter['offset_id']}")
+    assert "by tester" in page.text
+    copy = dead.get(page.link("to %RETRY%billing"))
+    assert "Sent again from a dead letter" in copy.text
+    back = dead.get(copy.link(f"Dead letter of group billing at {letter['broker']}:{letter['queue_offset']}"))
+    assert back.status == 200 and "Sent again" in back.text and letter["offset_id"] in back.text
+    copies = dead.running.pull("%RETRY%billing")
+    commit(dead, "billing", "%RETRY%billing", len(copies))
+    forget_fates(dead)
+    data = dead.api("/groups/billing/dlq?sent=yes")["data"]
+    assert {each["fate"]["reason"] for each in data["sent_again"].values()} == {"consumed-after-retries"}
+    assert "consumed" in dead.get("/groups/billing/dlq?sent=yes").text
+
+
+def forget_fates(dead):
+    async def forget():
+        dead.cluster.forget()
+
+    dead.running.run(forget())
+
+
+def test_a_letter_that_died_again_leads_to_the_new_one(dead):
+    send_all(dead)
+
+    async def die():
+        first = (await dead.running.cluster.pull("%RETRY%billing"))[0]
+        back = ConsumerSendMsgBackRequest(
+            offset=first.log_offset, group="billing", delay_level=-1, origin_topic="%RETRY%billing"
+        )
+        await dead.client.admin.request(dead.running.cluster.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+
+    dead.running.run(die())
+    forget_fates(dead)
+    page = dead.get("/groups/billing/dlq?sent=yes")
+    assert "became a dead letter again" in page.text
+    assert "Sent again from a dead letter" in dead.get(page.link("the new one")).text
+    assert states(dead) == ["yes", "yes", "yes", "no"]
+
+
+def test_one_run_at_a_time_sends_letters_of_a_group(dead, monkeypatch):
+    going, real = asyncio.Event(), Producer.send
+
+    async def send(self, message, **options):
+        await going.wait()
+        return await real(self, message, **options)
+
+    monkeypatch.setattr(Producer, "send", send)
+    page = dead.get("/groups/billing/dlq")
+    first, second = (dead.submit(page, "/resend", scope="all") for _ in range(2))
+    dead.confirm(first)
+    refused = dead.confirm(second)
+    assert refused.status == 409 and "tester is sending dead letters of group billing" in refused.text
+    assert "tester is sending" in dead.get("/groups/billing/dlq").text
+    with OtherVisitor(dead.running) as other:  # another console
+        other.confirm(other.submit(other.get("/groups/billing/dlq?sent=all"), "/resend", scope="all", unknown="on"))
+        job, _ = done(other)
+        assert job["sent"] == "0" and "being sent again by another command or console" in job["failure"]
+        words = ["group", "dlq", "resend", "billing", "--all", "-n", dead.running.namesrv]
+        command = CliRunner().invoke(main, words)
+        assert command.exit_code == 1 and "being sent again by another" in command.output
+        dead.running.run(asyncio.wait_for(_set(going), 5))
+        assert done(dead)[0]["sent"] == "3"
+        assert CliRunner().invoke(main, words).exit_code == 0  # the lock is released, and nothing is left to send
+    assert len(dead.running.pull("%RETRY%billing")) == 3
+
+
+async def _set(event):
+    event.set()
+
+
+def test_a_send_without_an_answer_is_not_repeated_without_a_choice(dead, monkeypatch):
+    real = Producer.send
+    monkeypatch.setattr(resending, "_FOUND_S", 0.0)
+
+    async def send(self, message, **options):
+        if message.body == b"one":
+            await real(self, message, **options)  # stored, and the answer is lost
+        if message.body != b"three":
+            raise CallTimeout("no answer")
+        return await real(self, message, **options)
+
+    monkeypatch.setattr(Producer, "send", send)
+    job, text = send_all(dead)
+    assert (job["sent"], job["unknown"], job["failed"]) in [("2", "1", "0"), ("1", "2", "0")]
+    assert "it is not known whether" in text
+    assert states(dead) == ["yes", "unknown", "yes"]
+    assert "not known: no answer came" in dead.get("/groups/billing/dlq?sent=unknown").text
+    monkeypatch.setattr(Producer, "send", real)
+    refused = dead.submit(dead.get("/groups/billing/dlq?sent=all"), "/resend", scope="all")
+    assert refused.status == 400
+    job, _ = send_all(dead, again="on")  # the unknown one stays left out
+    assert (job["sent"], job["unknown"]) == ("2", "1")
+    page = dead.get("/groups/billing/dlq?sent=unknown")
+    assert page.form("/resend").fields["unknown"] == "on"
+    dead.confirm(dead.submit(page, "/resend", scope="all"))
+    assert done(dead)[0]["sent"] == "1"
+    assert states(dead) == ["yes", "yes", "yes"]
+    assert [each.body for each in dead.running.pull("%RETRY%billing")].count(b"two") == 1
+
+
+def test_what_was_begun_before_a_console_was_killed_is_known_after_its_start(dead, tmp_path):
+    world = dead.running.cluster.world
+
+    async def killed():
+        notes = ResendNotes(world, tmp_path)
+        await notes.load()
+        broker = dead.api_place
+        await notes.begin("billing", [f"{broker}:0", f"{broker}:2"], "ann")
+
+    dead.api_place = dead.api("/groups/billing/dlq")["data"]["letters"][0]["broker"]
+    words = ["group", "dlq", "resend", "billing", "0", "-n", dead.running.namesrv]
+    assert CliRunner().invoke(main, words).exit_code == 0  # the send of the first letter was stored
+    dead.running.run(killed())
+    dead.restart(tmp_path)
+    assert states(dead) == ["yes", "no", "unknown"]
+    assert "by ann" in dead.get("/groups/billing/dlq?sent=unknown").text
+    job, _ = send_all(dead)
+    assert (job["sent"], job["sent_before"], job["unknown"]) == ("1", "1", "1")
+    (row,) = json.loads((tmp_path / "resends.json").read_text())["unknown"]
+    assert row["place"].endswith(":2")
+    assert len(dead.running.pull("%RETRY%billing")) == 2
+
+
+def test_nothing_is_sent_while_sends_cannot_be_noted(dead, tmp_path):
+    (tmp_path / "resends.json.tmp").mkdir()  # the file cannot be written
+    dead.restart(tmp_path)
+    job, _ = send_all(dead)
+    assert (job["sent"], job["failed"]) == ("0", "3")
+    assert "resends.json cannot be written" in job["failures"][0][1]
+    (tmp_path / "resends.json.tmp").rmdir()
+    (tmp_path / "resends.json").write_text("{")
+    dead.restart(tmp_path)
+    assert "is damaged" in dead.get("/groups/billing/dlq").text
+
+
+def test_the_oldest_notes_are_dropped_when_there_are_too_many(visitor, monkeypatch):
+    monkeypatch.setattr(resend_notes, "MOST", 3)
+    notes = ResendNotes(visitor.running.cluster.world, None)
+
+    async def fill():
+        await notes.load()
+        for number in range(5):
+            await notes.begin("billing", [f"a:{number}"], "ann")
+        return list(notes.unknown("billing"))
+
+    assert visitor.running.run(fill()) == ["a:2", "a:3", "a:4"]
 
 
 def test_it_is_shown_as_unknown_what_was_sent_again_while_a_broker_cannot_search(dead, monkeypatch):
@@ -120,8 +310,12 @@ def test_it_is_shown_as_unknown_what_was_sent_again_while_a_broker_cannot_search
     monkeypatch.setattr(Admin, "query_unique", query_unique)
     found = dead.api("/groups/billing/dlq")
     assert found["data"]["sent_again"] is None and found["missing"][0]["what"] == "sent again"
-    job, _ = send_all(dead)
-    assert (job["sent"], job["failed"]) == ("0", "3") and "it is not known" in job["failures"][0][1]
+    page = dead.get("/groups/billing/dlq")
+    assert "not known which letters were sent again" in page.text
+    refused = dead.submit(page, "/resend", scope="all")
+    assert refused.status != 200 and "it is not known which dead letters" in refused.text
+    dead.confirm(dead.submit(page, "/resend", scope="all", again="on", unknown="on"))
+    assert done(dead)[0]["sent"] == "3"
 
 
 def test_all_letters_of_the_page_are_sent_again_without_choosing_each(dead):

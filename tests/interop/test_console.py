@@ -191,7 +191,7 @@ class Visitor:
         self.page.on("pageerror", lambda error: self._problems.append(str(error)))
         self.page.on("request", lambda asked: self._requests.add(urlsplit(asked.url).netloc))
         self._requests: set[str] = set()
-        self._site = site
+        self.site = site
         self.page.goto(site.url)
 
     def click(self, selector: str) -> None:
@@ -233,7 +233,7 @@ class Visitor:
     def check(self) -> None:
         """Check that nothing failed in the browser and no other host was asked."""
         assert self._problems == []
-        assert self._requests <= {urlsplit(self._site.url).netloc}
+        assert self._requests <= {urlsplit(self.site.url).netloc}
 
 
 def _is_bad(message: Any) -> bool:
@@ -302,6 +302,23 @@ def test_dead_letters_of_the_last_hour_are_sent_again(visitor):
     assert visitor.clicks <= 6
     visitor.wait_for("ended")
     assert f"{LETTERS} sent and 0 failed" in visitor.text
+    visitor.link("What became of them")
+    assert visitor.clicks <= 7
+    assert visitor.text.count("by local") == LETTERS and visitor.text.count("waits for another try") == LETTERS
+    visitor.link("to %RETRY%shipping")
+    assert "Sent again from a dead letter" in visitor.text
+    visitor.page.get_by_role("link", name=re.compile("Dead letter of group shipping")).first.click()
+    visitor.page.get_by_role("link", name="to %RETRY%shipping").first.wait_for()
+
+
+def test_a_second_sending_of_all_dead_letters_sends_none(visitor):
+    """After the test before this one."""
+    visitor.page.goto(visitor.site.url + "groups/shipping/dlq")
+    assert "Every letter of this time was sent again." in visitor.text
+    visitor.link("all")
+    visitor.choose("scope", "all")
+    visitor.press("Send again")
+    assert "all of the chosen letters were sent again before" in visitor.text
 
 
 def test_undecided_transactions_that_a_broker_does_not_list_are_unknown(visitor, site, request):

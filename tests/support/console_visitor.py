@@ -159,6 +159,14 @@ class Visitor:
 
         self.running.run(stop())
 
+    def restart(self, state: Any) -> None:
+        """Use a new console with the folder *state* of its files, as after a restart."""
+        world, namesrv = self.running.cluster.world, self.running.namesrv
+        identities = (self.identities, self.audit, self._exposure)
+        self.cluster.kept.clear()
+        self.console = Console(self.cluster, world, *identities, SECTIONS, namesrv, state=state)
+        self.app = App(self.console)
+
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send one request; *options* as for httpx."""
 

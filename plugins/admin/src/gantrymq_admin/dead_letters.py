@@ -6,7 +6,8 @@ They are in the topic %DLQ%group of every broker with failed messages. Brokers c
 A message sent again keeps its body, flag, keys, tag, unique id and every property of its sender. Properties added by
 brokers and consumers because of the failures are removed, so that it is a new message to them, with a new count of
 tries: the delay, the counts, transaction marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID remain; they name its origin. A dead
-letter cannot be changed, so its copy gets a property, `RESENT_FROM`, with the place of the letter; `resent` finds it.
+letter cannot be changed, so its copy gets properties: `RESENT_FROM` with the place of the letter, `RESENT_GROUP` with
+its group and `RESENT_BY` with who sent it. `resending.Resent` finds the copy by them.
 
 Source: apache/rocketmq common/.../message/MessageConst.java (names), common/.../KeyBuilder.java,
 client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).
@@ -28,6 +29,8 @@ from gantrymq.plugin.client import split_properties
 from gantrymq.plugin.model import MessageQueue
 
 RESENT_FROM: Final = "DLQ_RESENT_FROM"  # places of the dead letters that a message was sent from, the latest last
+RESENT_GROUP: Final = "DLQ_RESENT_GROUP"  # group of the latest of these dead letters
+RESENT_BY: Final = "DLQ_RESENT_BY"  # who sent it: the command, or a user of the console
 _MOST_PLACES: Final = 16  # of a message that was a dead letter again and again
 
 _POP_MARKS: Final = "_+"  # between group and topic in the names of pop's retry topics
@@ -143,8 +146,22 @@ def place_of(letter: ReceivedMessage) -> str:
     return f"{letter.broker_name}:{letter.queue_offset}"
 
 
-def again(letter: ReceivedMessage, topic: str) -> Message:
-    """Return the message that sends a letter to *topic*, with `RESENT_FROM` if it is a dead letter.
+def is_from(copy: ReceivedMessage, group: str, place: str) -> bool:
+    """Return whether *copy* was sent from the dead letter of *group* at *place*.
+
+    Two groups may have dead letters of one message at the same place; copies of earlier versions do not name the group.
+    """
+    places = copy.properties.get(RESENT_FROM, "").split()
+    return place in places and (place != places[-1] or copy.properties.get(RESENT_GROUP, group) == group)
+
+
+def again(letter: ReceivedMessage, topic: str, by: str = "") -> Message:
+    """Return the message that sends a letter to *topic*, with the properties of a copy if it is a dead letter.
+
+    Args:
+        letter: any message.
+        topic: to send it to.
+        by: who sends it.
 
     Raises:
         ClientError: its body cannot be decoded, and would differ for its consumers.
@@ -157,6 +174,10 @@ def again(letter: ReceivedMessage, topic: str) -> Message:
     if letter.topic.startswith(names.DLQ_PREFIX):
         places = [*own.get(RESENT_FROM, "").split(), place_of(letter)]
         own[RESENT_FROM] = " ".join(places[-_MOST_PLACES:])
+        own[RESENT_GROUP] = letter.topic.removeprefix(names.DLQ_PREFIX)
+        own.pop(RESENT_BY, None)
+        if by:
+            own[RESENT_BY] = by
         system.setdefault(props.UNIQ_KEY, letter.message_id)  # by which `resent` finds the copy
     return Message(topic, letter.body, flag=letter.flag, properties=own, system_properties=system)
 

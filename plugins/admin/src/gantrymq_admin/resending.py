@@ -19,16 +19,30 @@ and its original topic.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import Final, Literal, Protocol, Self
 
 import attrs
 
 from gantrymq.client import Admin, Message, Producer, Reader, ReceivedMessage, SendResult
-from gantrymq.errors import ClientError, GantryError, InvalidParameter, NoMessageFound, NoRoute
+from gantrymq.errors import (
+    CallTimeout,
+    ClientError,
+    ConnectionLost,
+    GantryError,
+    InvalidParameter,
+    NoMessageFound,
+    NoRoute,
+)
 from gantrymq.plugin import names
 from gantrymq.plugin import properties as props
-from gantrymq_admin.dead_letters import RESENT_FROM, again, dead_queues, origin_of, pages, place_of, pop_retry_topic
+from gantrymq.plugin.world import Clock
+from gantrymq_admin.dead_letters import again, dead_queues, is_from, origin_of, pages, place_of, pop_retry_topic
+from gantrymq_admin.resend_lock import ResendLock
+
+_FOUND_S: Final = 3.0  # for brokers to index the last copies
+_POLL_S: Final = 0.05
 
 
 class Letter(Protocol):
@@ -65,28 +79,35 @@ class Resent:
         Raises:
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a broker cannot search now: it is not known.
         """
-        found = await asyncio.gather(*map(self._time, letters))
-        return {letter.place: time for letter, time in zip(letters, found, strict=True) if time is not None}
+        return {place: found[-1].store_timestamp for place, found in (await self.copies(letters)).items()}
 
-    async def _time(self, letter: Letter) -> int | None:
+    async def copies(self, letters: Sequence[Letter]) -> dict[str, tuple[ReceivedMessage, ...]]:
+        """Return the copies of each letter, the last one last, by place; without letters that were not sent again.
+
+        Raises:
+            as `times`.
+        """
+        found = await asyncio.gather(*map(self._copies, letters))
+        return {letter.place: each for letter, each in zip(letters, found, strict=True) if each}
+
+    async def _copies(self, letter: Letter) -> tuple[ReceivedMessage, ...]:
         topics = [names.retry_topic(self._group)]
         if letter.origin_topic:
             topics += [pop_retry_topic(self._group, letter.origin_topic), letter.origin_topic]
-        times = [await self._in(topic, letter) for topic in topics]
-        return max((each for each in times if each is not None), default=None)
+        found = [each for topic in topics for each in await self._in(topic, letter)]
+        return tuple(sorted(found, key=lambda each: each.store_timestamp))
 
-    async def _in(self, topic: str, letter: Letter) -> int | None:
+    async def _in(self, topic: str, letter: Letter) -> Sequence[ReceivedMessage]:
         if topic not in self._topics:
             self._topics[topic] = await self._exists(topic)
         if not self._topics[topic]:
-            return None
+            return ()
         begin_ms = letter.since_ms - 1000  # indexes have a resolution of a second
         try:
             copies = await self._admin.query_unique(topic, letter.id, begin_ms, max_body_bytes=0)
         except (NoMessageFound, NoRoute):
-            return None
-        marked = [each for each in copies if letter.place in each.properties.get(RESENT_FROM, "").split()]
-        return max((each.store_timestamp for each in marked), default=None)
+            return ()
+        return [each for each in copies if is_from(each, self._group, letter.place)]
 
     async def _exists(self, topic: str) -> bool:
         try:
@@ -101,9 +122,22 @@ class Outcome:
     """The result of one dead letter."""
 
     place: str  # ``broker:offset``
-    result: Literal["sent", "would be sent", "sent before", "left out", "failed"]
+    result: Literal["sent", "would be sent", "sent before", "left out", "failed", "unknown"]
     topic: str = ""  # that it was or would be sent to
-    reason: str = ""  # why it was left out, or failed
+    reason: str = ""  # why it was left out, or failed; for "unknown", why it is not known whether it was sent
+
+
+class Notes(Protocol):
+    """Remembers the sends of a run whose result is not known, so that a later run does not repeat them."""
+
+    def unknown(self, group: str) -> Collection[str]:
+        """Return the places of letters of *group* that a send was begun for, without a known result."""
+
+    async def begin(self, group: str, places: Sequence[str], by: str) -> None:
+        """Note durably that these letters are being sent. Raises GantryError: they must not be sent."""
+
+    async def end(self, group: str, places: Sequence[str]) -> None:
+        """Note that the result of these sends is known."""
 
 
 @attrs.frozen
@@ -122,6 +156,15 @@ class SoughtLetter:
         return SoughtLetter(place_of(letter), letter.message_id, origin, letter.store_timestamp)
 
 
+_UNKNOWN_BEFORE: Final = "an earlier run sent it and got no answer: it may have been sent again"
+_UNKNOWN_NOW: Final = "it may have been sent again, the answer was lost"
+
+
+def _answer_was_lost(problem: GantryError) -> bool:
+    """Return whether a send that failed may have stored the message, because the request was not answered."""
+    return isinstance(problem.__cause__ or problem, CallTimeout | ConnectionLost)
+
+
 class Resend:
     """One run, and its results so far.
 
@@ -129,7 +172,8 @@ class Resend:
         sent: number of letters sent again, or to be sent.
         sent_before: number of letters that were sent again before this run, and not now.
         left_out: number of letters that cannot be sent.
-        failed: number of letters whose send failed; they may have been stored if the broker did not answer.
+        failed: number of letters whose send failed: they were not sent.
+        unknown: number of letters for which it is not known whether they were sent, now or by an earlier run.
         by_topic: number of letters sent to each topic.
         next_offset: broker to the queue offset after the last letter seen.
     """
@@ -139,46 +183,84 @@ class Resend:
         group: str,
         consumer: Reader,
         producer: Producer | None,
+        admin: Admin,
+        clock: Clock,
         *,
         target: str,
-        resent: Resent | None,
+        by: str,
         report: Callable[[Outcome], object],
+        once_more: bool = False,
+        unknown_too: bool = False,
+        notes: Notes | None = None,
     ) -> None:
-        """Prepare a run.
+        """Prepare a run, which is a context manager.
 
         Args:
             group: the group of the letters.
             consumer: checks which topics exist.
-            producer: None sends nothing.
+            producer: one with ``retries=0``; None sends nothing.
+            admin: finds copies, and locks.
+            clock: waits for the index.
             target: ``group``, ``topic``, or ``retry`` for %RETRY%group even if the group popped once.
-            resent: finds the letters that were sent again before; None sends these once more.
+            by: who sends, for the copies.
             report: receives the result of each letter.
+            once_more: whether letters that were sent again before are sent once more.
+            unknown_too: whether letters are sent for which it is not known whether an earlier run has sent them.
+            notes: remembers these letters.
         """
         self._group = group
         self._consumer = consumer
         self._producer = producer
+        self._clock = clock
         self._target = target
-        self._resent = resent
+        self._by = by
+        self._resent = Resent(admin, group)
+        self._once_more = once_more
+        self._unknown_too = unknown_too
+        self._notes = notes
+        self._lock = ResendLock(admin, clock, group)
         self._pops: dict[str, bool] = {}  # by topic, whether the group has a retry topic of pop for it
         self._report = report
         self._ends: dict[str, int] | None = None  # end of the dead letters before the first send
         self._tried = target == "topic" or producer is None  # whether retries are known to arrive
-        self.sent = self.sent_before = self.left_out = self.failed = 0
+        self._last: dict[tuple[str, str], SoughtLetter] = {}  # sent last, by topic and broker
+        self._unclear: dict[str, SoughtLetter] = {}  # by place, whose answer was lost now
+        self.sent = self.sent_before = self.left_out = self.failed = self.unknown = 0
         self.by_topic: dict[str, int] = {}
         self.next_offset: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        """Lock the dead letters of the group, unless nothing will be sent. Raises ResendBusy, ClientError."""
+        if self._producer is not None:
+            known = await dead_queues(self._consumer, self._group)
+            self._ends = {each.queue.broker_name: each.max_offset for each in known}
+            await self._lock.take([each.queue for each in known])
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait until brokers can find the last copies, at most three seconds, and release the lock."""
+        try:
+            if kind is None or issubclass(kind, GantryError):
+                await self._settle()
+        finally:
+            await self._lock.release()
 
     @property
     def tried(self) -> int:
         """The number of letters that were not sent before."""
-        return self.sent + self.left_out + self.failed
+        return self.sent + self.left_out + self.failed + self.unknown
 
     async def page(self, letters: Sequence[ReceivedMessage]) -> None:
         """Send *letters*, and report each.
 
         Raises:
             ClientError: nothing of this page was sent, because the target topic does not take it, or it is not known
-                which letters were sent before.
+                which letters were sent before, or another run has the lock.
+            GantryError: nor because the sends cannot be noted.
         """
+        await self._lock.renew()
         for origin in {origin_of(letter, self._group) for letter in letters} - self._pops.keys():
             if origin is not None:
                 self._pops[origin] = self._target == "group" and await self._exists(origin)
@@ -197,20 +279,32 @@ class Resend:
 
     async def _not_sent_before(self, letters: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
         """Return the letters to send; report the others."""
-        if self._resent is None:
+        unknown = set(self._notes.unknown(self._group)) if self._notes is not None else set()
+        unknown &= {place_of(letter) for letter in letters}
+        if self._once_more and (self._unknown_too or not unknown):
             return letters
         try:
             known = await self._resent.times([SoughtLetter.of(letter, self._group) for letter in letters])
         except ClientError as problem:
             raise ClientError(f"it is not known which dead letters were sent again before: {problem}") from problem
+        if self._notes is not None and unknown & known.keys():
+            await self._notes.end(self._group, sorted(unknown & known.keys()))
+        unknown -= known.keys()
+        if self._once_more:
+            known = {}
+        if self._unknown_too:
+            unknown = set()
         for place in known:
             self._report(Outcome(place, "sent before"))
+        for place in sorted(unknown):
+            self._report(Outcome(place, "unknown", reason=_UNKNOWN_BEFORE))
         self.sent_before += len(known)
-        return [letter for letter in letters if place_of(letter) not in known]
+        self.unknown += len(unknown)
+        return [letter for letter in letters if place_of(letter) not in known and place_of(letter) not in unknown]
 
     def _message(self, letter: ReceivedMessage) -> Message | None:
         try:
-            return again(letter, self._topic(letter))
+            return again(letter, self._topic(letter), self._by)
         except ClientError as problem:
             self._report(Outcome(place_of(letter), "left out", reason=str(problem)))
             self.left_out += 1
@@ -243,26 +337,65 @@ class Resend:
         return names.retry_topic(self._group)
 
     async def _send(self, ready: Sequence[tuple[ReceivedMessage, Message]]) -> None:
+        if not ready:
+            return
         if self._producer is None:
-            outcomes: Sequence[SendResult | BaseException | None] = [None] * len(ready)
-        else:
-            if ready and self._ends is None:
-                known = await dead_queues(self._consumer, self._group)
-                self._ends = {each.queue.broker_name: each.max_offset for each in known}
-                await self._look_for_topic(ready[0][1].topic)
-            sends = [self._producer.send(message) for _, message in ready]
-            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+            for letter, message in ready:
+                self._count_sent(Outcome(place_of(letter), "would be sent", message.topic))
+            return
+        if not self.sent + self.failed + self.unknown:
+            await self._look_for_topic(ready[0][1].topic)
+        places = [place_of(letter) for letter, _ in ready]
+        if self._notes is not None:
+            await self._notes.begin(self._group, places, self._by)
+        sends = [self._producer.send(message) for _, message in ready]
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        known = list[str]()
         for (letter, message), outcome in zip(ready, outcomes, strict=True):
             place, topic = place_of(letter), message.topic
-            if isinstance(outcome, GantryError):
+            if isinstance(outcome, SendResult):
+                known.append(place)
+                self._last[topic, outcome.queue.broker_name] = SoughtLetter.of(letter, self._group)
+                self._count_sent(Outcome(place, "sent", topic))
+            elif not isinstance(outcome, GantryError):
+                raise outcome
+            elif _answer_was_lost(outcome):
+                self.unknown += 1
+                self._unclear[place] = SoughtLetter.of(letter, self._group)
+                self._report(Outcome(place, "unknown", topic, f"{_UNKNOWN_NOW}: {outcome}"))
+            else:
+                known.append(place)
                 self.failed += 1
                 self._report(Outcome(place, "failed", topic, str(outcome)))
-                continue
-            if isinstance(outcome, BaseException):
-                raise outcome
-            self.sent += 1
-            self.by_topic[topic] = self.by_topic.get(topic, 0) + 1
-            self._report(Outcome(place, "sent" if self._producer is not None else "would be sent", topic))
+        if self._notes is not None and known:
+            await self._notes.end(self._group, known)
+
+    def _count_sent(self, outcome: Outcome) -> None:
+        self.sent += 1
+        self.by_topic[outcome.topic] = self.by_topic.get(outcome.topic, 0) + 1
+        self._report(outcome)
+
+    async def _settle(self) -> None:
+        """Wait until the copies that were sent last are found, and look whether lost answers belong to stored ones."""
+        sought = [*self._last.values(), *self._unclear.values()]
+        until_s = self._clock.monotonic() + _FOUND_S
+        try:
+            while sought:
+                found = await self._resent.copies(sought)
+                stored = [place for place in self._unclear if place in found]
+                if self._notes is not None and stored:
+                    await self._notes.end(self._group, stored)
+                for place in stored:
+                    del self._unclear[place]
+                    self.unknown -= 1
+                    self._count_sent(Outcome(place, "sent", found[place][-1].topic))
+                sought = [each for each in sought if each.place not in found]
+                if self._clock.monotonic() >= until_s:
+                    return
+                if sought:
+                    await self._clock.sleep(_POLL_S)
+        except ClientError:  # what cannot be found now counts as not found
+            return
 
     async def _exists(self, origin: str) -> bool:
         """Return whether the group has a retry topic of pop for a topic."""

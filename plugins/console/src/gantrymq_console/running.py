@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Final
 
@@ -48,14 +49,15 @@ class RunningConsole:
         lock: Lock | None = None,
         *,
         in_broker: bool = False,
+        state: Path | None = None,
     ) -> None:
-        """Create it; *certificates* for HTTPS, *lock* of the folder of its state, which `stop` releases."""
+        """Create it; *certificates* for HTTPS, *lock* of the folder *state*, which `stop` releases."""
         self._lock = lock
         self._scheme = "http" if certificates is None else "https"
         self._world = world
         self._client = Client(namesrv, world=world)
         self._cluster = Cluster(self._client, world)
-        self.console = Console(self._cluster, world, identities, audit, exposure, SECTIONS, namesrv, in_broker)
+        self.console = Console(self._cluster, world, identities, audit, exposure, SECTIONS, namesrv, in_broker, state)
         descriptors = world.descriptors()
         limits = limits_in_broker(descriptors) if in_broker else limits_alone(descriptors, exposure.is_proxy)
         self._app = App(self.console)
@@ -118,4 +120,7 @@ def for_broker(broker: BrokerEnvironment, host: str) -> RunningConsole:
     namesrv = broker.settings.text("namesrvAddr")
     audit = FileAudit(broker.world, state)
     identities, exposure = way_in.identities, way_in.exposure
-    return RunningConsole(broker.world, namesrv, identities, audit, exposure, way_in.certificates, lock, in_broker=True)
+    certificates = way_in.certificates
+    return RunningConsole(
+        broker.world, namesrv, identities, audit, exposure, certificates, lock, in_broker=True, state=state
+    )

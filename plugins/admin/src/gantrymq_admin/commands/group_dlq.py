@@ -22,10 +22,11 @@ from gantrymq.plugin.commands import (
     say,
     warn,
 )
+from gantrymq.plugin.real_world import RealClock
 from gantrymq_admin.commands.lists import Columns, local_times, print_records, text
 from gantrymq_admin.commands.message_query import lines_of
 from gantrymq_admin.commands.options import check_group, group_named
-from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
+from gantrymq_admin.dead_letters import RESENT_BY, DeadQueue, dead_queues, origin_of, pages, place_of, why
 from gantrymq_admin.messages import as_json
 from gantrymq_admin.resending import Outcome, Resend, Resent, SoughtLetter
 
@@ -33,6 +34,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _READER = "TOOLS_CONSUMER"  # group that exists on every broker
 _SENDER = "gantrymq-cli"
+_BY = "gantrymq group dlq resend"
 _MOST_LISTED = 1000
 PROGRESS_EVERY = 10_000  # dead letters between two lines of progress
 
@@ -133,17 +135,27 @@ def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -
         raise click.UsageError(f"give one OFFSET; {len(which)} are given")
     broker, offset = _place(which[0])
 
-    async def work() -> tuple[ReceivedMessage, dict[str, int] | None]:
+    async def work() -> tuple[ReceivedMessage, tuple[ReceivedMessage, ...] | None]:
         async with Client(namesrv) as client, client.reader(group=_READER) as consumer, client.admin as admin:
             (letter,) = await _letters(consumer, group, [(broker, offset)])
-            return letter, await _with_times({}, Resent(admin, group), [letter], group)
+            try:
+                copies = await Resent(admin, group).copies([SoughtLetter.of(letter, group)])
+            except ClientError as problem:
+                _warn_unknown(problem)
+                return letter, None
+            return letter, copies.get(place_of(letter), ())
 
-    found, resent = run(work())
+    found, copies = run(work())
+    resent = None if copies is None else {place_of(found): each.store_timestamp for each in copies[-1:]}
     if output == "json":
-        print_json({**as_json(found), **_more_json(found, group, resent)})
+        more = {} if copies is None else {"copies": list(map(_copy_json, copies))}
+        print_json({**as_json(found), **_more_json(found, group, resent), **more})
         return
     click.echo(f"{'Why':<18}{why(found)}")
     click.echo(f"{'Sent again':<18}{_sent_again(found, resent) or 'no'}")
+    for copy in copies or ():
+        by = f" by {copy.properties[RESENT_BY]}" if RESENT_BY in copy.properties else ""
+        click.echo(f"{'Copy':<18}{local_time(copy.store_timestamp)}{by} to {copy.topic}: {copy.offset_id}")
     for label, value in lines_of(found):
         click.echo(f"{label + ':':<18}{value}")
 
@@ -197,39 +209,44 @@ def resend(
 
     def report(outcome: Outcome) -> None:
         if which:
-            named.append(outcome)
-        elif outcome.result in ("left out", "failed"):
+            named[:] = [*(each for each in named if each.place != outcome.place), outcome]
+        elif outcome.result in ("left out", "failed", "unknown"):
             warn(f"{outcome.place} {outcome.result}: {outcome.reason}")
 
     async def work() -> Resend:
         async with (
             Client(namesrv) as client,
             client.reader(group=_READER) as consumer,
-            client.producer(_SENDER) as producer,
+            client.producer(_SENDER, retries=0) as producer,
             client.admin as admin,
         ):
             sender = None if dry_run else producer
-            search = None if once_more else Resent(admin, group)
-            resend = Resend(group, consumer, sender, target=target, resent=search, report=report)
+            where = (group, consumer, sender, admin, RealClock())
+            resend = Resend(*where, target=target, by=_BY, report=report, once_more=once_more)
             if which:
-                await resend.page(await _letters(consumer, group, list(map(_place, which))))
+                letters = await _letters(consumer, group, list(map(_place, which)))
+                async with resend:
+                    await resend.page(letters)
                 return resend
-            for each in _from(await _queues(consumer, group, broker), from_offset):
-                reported = resend.sent
-                async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
-                    rest: Sequence[ReceivedMessage] = page
-                    while rest and not resend.failed and resend.tried != most:
-                        part = rest if most is None else rest[: most - resend.tried]
-                        await resend.page(part)
-                        rest = rest[len(part) :]
-                    if resend.failed or resend.tried == most:
-                        return resend
-                    if resend.sent - reported >= PROGRESS_EVERY:
-                        reported = resend.sent
-                        say(
-                            f"{resend.sent} dead letters so far, up to {each.queue.broker_name}:{page[-1].queue_offset}"
-                        )
+            queues = _from(await _queues(consumer, group, broker), from_offset)
+            async with resend:
+                await send_range(resend, consumer, queues)
             return resend
+
+    async def send_range(resend: Resend, consumer: Reader, queues: Sequence[DeadQueue]) -> None:
+        for each in queues:
+            reported = resend.sent
+            async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
+                rest: Sequence[ReceivedMessage] = page
+                while rest and not (resend.failed or resend.unknown) and resend.tried != most:
+                    part = rest if most is None else rest[: most - resend.tried]
+                    await resend.page(part)
+                    rest = rest[len(part) :]
+                if resend.failed or resend.unknown or resend.tried == most:
+                    return
+                if resend.sent - reported >= PROGRESS_EVERY:
+                    reported = resend.sent
+                    say(f"{resend.sent} dead letters so far, up to {each.queue.broker_name}:{page[-1].queue_offset}")
 
     done = run(work())
     if output == "json":
@@ -241,6 +258,7 @@ def resend(
                 "sent_before": done.sent_before,
                 "left_out": done.left_out,
                 "failed": done.failed,
+                "unknown": done.unknown,
                 "by_topic": done.by_topic,
                 "next_offset": {} if which else done.next_offset,
                 "letters": [attrs.asdict(each) for each in named],
@@ -248,6 +266,11 @@ def resend(
         )
     else:
         _print_resend(done, group, named, dry_run=dry_run, ranged=ranged)
+    if done.unknown:
+        raise ClientError(
+            f"it is not known whether {done.unknown} dead letters of group {group} were sent again, see above; look "
+            "with 'gantrymq group dlq show' whether they were before you repeat the command"
+        )
     if done.failed:
         raise ClientError(
             f"{done.failed} dead letters of group {group} could not be sent again, see above; repeat the command: it "
@@ -264,10 +287,11 @@ def _print_resend(done: Resend, group: str, named: Sequence[Outcome], *, dry_run
     topics = "".join(f"; {count} to {topic}" for topic, count in sorted(done.by_topic.items()))
     before = f"; {done.sent_before} were before, and are not sent without --again" if done.sent_before else ""
     failed = f"; {done.failed} failed" if done.failed else ""
+    failed += f"; {done.unknown} without an answer" if done.unknown else ""
     places = "".join(f"; continue at {name} with --from-offset {at}" for name, at in sorted(done.next_offset.items()))
     click.echo(
         f"{done.sent} dead letters of group {group} {what}{topics}{before}; {done.left_out} left out{failed}"
-        f"{places if ranged and not done.failed else ''}"
+        f"{places if ranged and not (done.failed or done.unknown) else ''}"
     )
 
 
@@ -345,8 +369,12 @@ async def _with_times(
     try:
         return known | await search.times([SoughtLetter.of(each, group) for each in letters])
     except ClientError as problem:
-        warn(f"it is not known which dead letters were sent again: {problem}")
+        _warn_unknown(problem)
         return None
+
+
+def _warn_unknown(problem: ClientError) -> None:
+    warn(f"it is not known which dead letters were sent again: {problem}")
 
 
 def _sent_again(letter: ReceivedMessage, resent: dict[str, int] | None) -> str:
@@ -369,6 +397,15 @@ def _queue_json(each: DeadQueue) -> dict[str, Any]:
 def _more_json(letter: ReceivedMessage, group: str, resent: dict[str, int] | None) -> dict[str, Any]:
     known = {} if resent is None else {"sent_again_ms": resent.get(place_of(letter))}
     return {"origin_topic": origin_of(letter, group), "why": why(letter), **known}
+
+
+def _copy_json(copy: ReceivedMessage) -> dict[str, Any]:
+    return {
+        "offset_id": copy.offset_id,
+        "topic": copy.topic,
+        "sent_ms": copy.store_timestamp,
+        "by": copy.properties.get(RESENT_BY),
+    }
 
 
 def _letter_json(letter: ReceivedMessage, group: str, resent: dict[str, int] | None) -> dict[str, Any]:

@@ -81,6 +81,7 @@ async def consumers_of(
     trace_topics: Sequence[str] = (names.TRACE_TOPIC,),
     brokers: Sequence[BrokerAddresses] | None = None,
     is_only: bool = False,
+    group: str | None = None,
 ) -> Consumption:
     """Return which groups consumed *message*, a page of *most* groups from number *start* on.
 
@@ -99,8 +100,9 @@ async def consumers_of(
         trace_topics: topics with message traces; clients may use others than the default.
         brokers: all brokers that name servers know; None to ask for them.
         is_only: whether a query of all brokers for the unique id has just returned only *message*.
+        group: the only group to ask about, which is not looked for; None for all.
     """
-    inquiry = _Inquiry(admin, reader, FactAsking(clock, deadline_s), tuple(trace_topics))
+    inquiry = _Inquiry(admin, reader, FactAsking(clock, deadline_s), tuple(trace_topics), group)
     await inquiry.look_up(brokers)
     return await inquiry.consumption(message, start, most, is_only=is_only)
 
@@ -117,8 +119,11 @@ class _Traces:
 class _Inquiry:
     """One call of `consumers_of`."""
 
-    def __init__(self, admin: Admin, reader: Reader, asking: FactAsking, trace_topics: tuple[str, ...]) -> None:
+    def __init__(
+        self, admin: Admin, reader: Reader, asking: FactAsking, trace_topics: tuple[str, ...], group: str | None
+    ) -> None:
         self._admin, self._reader, self._asking, self._trace_topics = admin, reader, asking, trace_topics
+        self._group = group
         self._unknown: set[Fact] = set()  # for every group
         self._replicated: set[str] = set()  # names of brokers with replicas, whose pulls the master does not know
         self._routes = Routes(admin, None, None)
@@ -207,8 +212,8 @@ class _Inquiry:
             keeps_pulls,
             pops,
         )
-        if only is not None:
-            groups = {only}
+        if only is not None or self._group is not None:
+            groups = {self._group or only or ""}
         else:
             groups |= {*survey.delayed, *traces.tries, *pops.groups(message.topic)}
             groups |= _popping(known_topics, message.topic)
@@ -367,6 +372,8 @@ class _Inquiry:
         return progress.committed or await committed_at(self._admin, address, REVIVE_GROUP, queue)
 
     async def _groups(self, topic: str, brokers: Mapping[str, str]) -> set[str]:
+        if self._group is not None:
+            return {self._group}
         found = await asyncio.gather(*(self._groups_at(topic, name, address) for name, address in brokers.items()))
         return {group for groups in found for group in groups}
 

@@ -153,7 +153,9 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     lock = lock_state(world.files, state)
     audit = FileAudit(world, state)
     stopped = stop_requested()
-    running = RunningConsole(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates, lock)
+    running = RunningConsole(
+        *(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates, lock), state=state
+    )
     if webhook:
         running.alert(Webhook(world, webhook), thresholds)
     try:

@@ -11,20 +11,25 @@ from typing import Final
 import attrs
 
 from gantrymq.client import Producer, ReceivedMessage
-from gantrymq.errors import CallTimeout, GantryError, GroupNotExist, NoMessageFound
+from gantrymq.errors import CallTimeout, ClientError, GantryError, GroupNotExist, NoMessageFound
 from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
-from gantrymq_admin.resending import Outcome, Resend, Resent
-from gantrymq_console.data import messages
+from gantrymq_admin.resend_lock import ResendBusy
+from gantrymq_admin.resending import Outcome, Resend, SoughtLetter
+from gantrymq_console.data import messages, resends
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import group_configs
+from gantrymq_console.data.resend_notes import ResendNotes
 from gantrymq_console.values import Long
 from gantrymq_console.web.jobs import Job
 
 _MOST_READ: Final = 1000  # newest letters of each broker
 KNOWN_S: Final = 1.0  # for the question whether a group exists
 _MOST_FAILURES: Final = 500  # kept of a run
+_BATCH: Final = 8  # letters that are sent at once
+_BATCH_BYTES: Final = 2 * 1024 * 1024
+MOST_COUNTED: Final = 200  # letters of a preview that are looked up
 
 
 @attrs.frozen
@@ -75,8 +80,18 @@ class Selection:
     group: str
     target: str  # group, retry or topic; see `gantrymq_admin.resending`
     once_more: bool = False  # also letters that were sent again before
+    unknown_too: bool = False  # also letters that may have been: the answer was lost
     since_ms: int = 0  # all since this store time, unless places are given
     places: Sequence[str] = ()  # ``broker:offset``
+
+
+@attrs.frozen
+class Split:
+    """How many selected letters will be sent, and how many will be left out."""
+
+    to_send: int
+    sent_before: int
+    unknown: int
 
 
 @attrs.define
@@ -88,7 +103,8 @@ class Progress:
     sent: int = 0
     sent_before: int = 0
     failed: int = 0
-    failures: list[tuple[str, str]] = attrs.field(factory=list)  # place and sentence
+    unknown: int = 0  # may have been sent: by this run, or by an earlier one
+    failures: list[tuple[str, str]] = attrs.field(factory=list)  # place and sentence, also of unknown ones
     by_topic: dict[str, int] = attrs.field(factory=dict)
     next_offset: dict[str, int] = attrs.field(factory=dict)  # by broker, where to continue
 
@@ -117,40 +133,79 @@ async def letters_of(cluster: Cluster, group: str, since_ms: int) -> Letters:
     return Letters(Long(count), found, _causes(found))
 
 
-async def resend(cluster: Cluster, producer: Producer | None, selection: Selection, job: Job[Progress]) -> None:
-    """Send the selected letters again, each on its own so that one failure does not stop the others.
+async def resend(
+    cluster: Cluster, producer: Producer | None, notes: ResendNotes, selection: Selection, job: Job[Progress]
+) -> None:
+    """Send the selected letters again; one failure does not stop the others.
 
     Without a producer nothing is sent, and the progress counts the letters that would be sent. Ends early if the job is
     asked to stop.
+
+    Raises:
+        ResendBusy: another run sends letters of the group.
+        GantryError: the notes cannot be read, or brokers do not answer at the beginning.
     """
     progress = job.progress
-    search = None if selection.once_more else Resent(cluster.admin, selection.group)
-
-    def fail(place: str, reason: str) -> None:
-        progress.failed += 1
-        if len(progress.failures) < _MOST_FAILURES:
-            progress.failures.append((place, reason))
+    reported = set[str]()
 
     def report(outcome: Outcome) -> None:
-        if outcome.reason:
-            fail(outcome.place, outcome.reason)
+        reported.add(outcome.place)
+        progress.failures = [each for each in progress.failures if each[0] != outcome.place]
+        if outcome.reason and len(progress.failures) < _MOST_FAILURES:
+            progress.failures.append((outcome.place, outcome.reason))
 
-    run = Resend(selection.group, cluster.reader, producer, target=selection.target, resent=search, report=report)
-    async for letter in _selected(cluster, selection):
-        if job.stop_asked:
-            return
-        try:
-            await run.page([letter])
-        except GantryError as problem:
-            fail(place_of(letter), str(problem))
-        progress.sent, progress.sent_before = run.sent, run.sent_before
+    def count() -> None:
+        progress.sent, progress.sent_before, progress.unknown = run.sent, run.sent_before, run.unknown
+        progress.failed = run.failed + run.left_out + lost
         progress.by_topic = dict(run.by_topic)
-        progress.next_offset[letter.broker_name] = letter.queue_offset + 1
+
+    await notes.load()
+    lost = 0  # letters of batches that failed as a whole
+    run = Resend(
+        *(selection.group, cluster.reader, producer, cluster.admin, cluster.world.clock),
+        target=selection.target,
+        by=job.owner,
+        report=report,
+        once_more=selection.once_more,
+        unknown_too=selection.unknown_too,
+        notes=notes,
+    )
+    try:
+        async with run:
+            async for batch in _batches(cluster, selection):
+                if job.stop_asked:
+                    break
+                reported.clear()
+                try:
+                    await run.page(batch)
+                except ResendBusy:
+                    raise
+                except GantryError as problem:
+                    for place in [place_of(letter) for letter in batch if place_of(letter) not in reported]:
+                        lost += 1
+                        report(Outcome(place, "failed", reason=str(problem)))
+                count()
+                last = batch[-1]
+                progress.next_offset[last.broker_name] = last.queue_offset + 1
+    finally:
+        count()
+        resends.forget(cluster, selection.group)
 
 
-async def sent_again(cluster: Cluster, group: str, letters: Sequence[Letter]) -> dict[str, int]:
-    """Return when letters were sent again, by place. Raises ClientError: that is not known."""
-    return await Resent(cluster.admin, group).times(letters)
+async def split(cluster: Cluster, notes: ResendNotes, selection: Selection) -> Split:
+    """Return how many of the selected letters will be sent. Raises ClientError: brokers cannot search now."""
+    if selection.once_more and selection.unknown_too:
+        return Split(await count_selected(cluster, selection), 0, 0)
+    await notes.load()
+    letters = [SoughtLetter.of(each, selection.group) async for each in _selected(cluster, selection, whole=False)]
+    try:
+        found = await resends.states_of(cluster, notes, selection.group, letters)
+    except ClientError as problem:
+        raise ClientError(f"it is not known which dead letters were sent again before: {problem}") from problem
+    states = [each.state for each in found.values()]
+    before = 0 if selection.once_more else states.count("yes")
+    unknown = 0 if selection.unknown_too else states.count("unknown")
+    return Split(len(states) - before - unknown, before, unknown)
 
 
 async def count_selected(cluster: Cluster, selection: Selection) -> int:
@@ -166,20 +221,32 @@ async def count_selected(cluster: Cluster, selection: Selection) -> int:
     return len(selection.places)
 
 
-async def _selected(cluster: Cluster, selection: Selection) -> AsyncIterator[ReceivedMessage]:
+async def _batches(cluster: Cluster, selection: Selection) -> AsyncIterator[list[ReceivedMessage]]:
+    """Yield a few letters of one broker at a time."""
+    batch, size = list[ReceivedMessage](), 0
+    async for letter in _selected(cluster, selection, whole=True):
+        if batch and (len(batch) == _BATCH or size > _BATCH_BYTES or batch[0].broker_name != letter.broker_name):
+            yield batch
+            batch, size = [], 0
+        batch.append(letter)
+        size += len(letter.body)
+    if batch:
+        yield batch
+
+
+async def _selected(cluster: Cluster, selection: Selection, *, whole: bool) -> AsyncIterator[ReceivedMessage]:
+    """Yield the selected letters, with whole bodies if *whole*."""
     wanted: dict[str, set[int]] = {}
     for place in selection.places:
         broker, _, number = place.rpartition(":")
         wanted.setdefault(broker, set()).add(int(number))
     for each in await _queues(cluster, selection.group, selection.since_ms):
-        if not selection.places:
-            async for page in pages(cluster.reader, each.queue, each.min_offset, each.max_offset):
+        numbers = sorted(wanted.get(each.queue.broker_name, ()))
+        ranges = [(at, at + 1) for at in numbers] if selection.places else [(each.min_offset, each.max_offset)]
+        for start, end in ranges:
+            async for page in pages(cluster.reader, each.queue, start, end):
                 for letter in page:
-                    yield await messages.whole(cluster, letter)
-            continue
-        for offset in sorted(wanted.get(each.queue.broker_name, ())):
-            async for page in pages(cluster.reader, each.queue, offset, offset + 1):
-                yield await messages.whole(cluster, page[0])
+                    yield await messages.whole(cluster, letter) if whole else letter
 
 
 async def _queues(cluster: Cluster, group: str, since_ms: int) -> list[DeadQueue]:

@@ -12,22 +12,36 @@ import attrs
 from gantrymq.errors import ClientError
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import dead_letters
-from gantrymq_console.data.dead_letters import Cause, Letter, Progress, Selection
+from gantrymq_console.data import dead_letters, resends
+from gantrymq_console.data.dead_letters import MOST_COUNTED, Cause, Letter, Progress, Selection, Split
 from gantrymq_console.data.group import GroupHead, group_reports, head_of
-from gantrymq_console.pages.sending import PRODUCER_GROUP
+from gantrymq_console.data.resends import SentAgain
 from gantrymq_console.values import Long
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.jobs import Job
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotFound, Outcome, Page, Preview, Section, View
+from gantrymq_console.web.pages import (
+    Action,
+    BadInput,
+    Confirm,
+    Conflict,
+    Form,
+    NotFound,
+    Outcome,
+    Page,
+    Preview,
+    Section,
+    View,
+)
 
 _JOB: Final = "resend"
 _TARGETS: Final = ("group", "retry", "topic")
 _HOURS: Final = ("all", "1", "24", "168")
+_PRODUCER_GROUP: Final = "gantrymq-console-resend"  # makes one attempt for each letter
+_SENT: Final = ("no", "yes", "unknown", "all")  # whether letters were sent again
 _CHOSEN: Final = "letter."  # prefix of the names of checkboxes
 _LISTED: Final = "listed."  # prefix of the names of hidden fields, one for each letter of the page
 _BY_PLACE: Final = {"chosen": _CHOSEN, "page": _LISTED}  # scopes that name each letter
-_FIELDS: Final = ("target", "scope", "again", *(f"{prefix}*" for prefix in _BY_PLACE.values()))
+_FIELDS: Final = ("target", "scope", "again", "unknown", *(f"{prefix}*" for prefix in _BY_PLACE.values()))
 
 
 @attrs.frozen
@@ -40,10 +54,19 @@ class LettersPage:
     count: Long
     causes: Sequence[Cause]
     start: int
-    known: int  # letters that can be paged through
+    known: int  # letters that are searched, the newest ones
+    sent: str  # which of them are listed; see `_SENT`
     letters: Sequence[Letter]
-    sent_again: Mapping[str, int] | None  # time by place, for letters that were sent again; None: unknown
+    more: bool  # whether more are on the next page
+    looked_at: int  # letters, from the newest on
+    sent_again: Mapping[str, SentAgain] | None  # by place; None: unknown, and all letters are listed
     may_send: bool
+    running: str  # user who sends letters of the group again now; empty: nobody at this console
+
+    @property
+    def older(self) -> Long:
+        """Number of letters that are not searched."""
+        return Long(self.count - self.known)
 
 
 async def show(context: RequestContext) -> View:
@@ -59,8 +82,10 @@ async def show(context: RequestContext) -> View:
             )
         ),
     )
-    letters = found.value.letters
-    shown = letters[context.start : context.start + context.rows]
+    letters, sent = found.value.letters, context.choice("sent", _SENT)
+    picked = await resends.pick(
+        *(context.cluster, context.console.resend_notes, asking, group, letters), sent, context.start, context.rows
+    )
     data = LettersPage(
         group,
         head,
@@ -69,9 +94,13 @@ async def show(context: RequestContext) -> View:
         found.value.causes[:20],
         context.start,
         len(letters),
-        shown,
-        await asking.one("sent again", dead_letters.sent_again(context.cluster, group, shown)),
+        sent,
+        picked.letters,
+        picked.more,
+        picked.looked_at,
+        picked.states,
         context.may(Role.OPERATOR),
+        _sender(context, group),
     )
     # The command lists the oldest letters.
     whole = hours == "all" and len(data.letters) == data.count
@@ -96,31 +125,47 @@ class ResendPreview:
     places: Sequence[str]  # empty for all in the range
     since_ms: int
     once_more: bool  # also letters that were sent again before
+    unknown_too: bool  # also letters that may have been
+    split: Split | None  # None: too many to be counted before
 
 
 async def preview(context: RequestContext, form: Form) -> Preview:
     """Return how many letters would be sent, and where."""
     selection = _selection(context, form)
+    _check_running(context, selection.group)
     count = await dead_letters.count_selected(context.cluster, selection)
     if not count:
         raise BadInput("dead_letters.nothing")
     places, once_more = selection.places, selection.once_more
-    data = ResendPreview(selection.group, selection.target, Long(count), places, selection.since_ms, once_more)
+    split = None
+    if count <= MOST_COUNTED:
+        split = await dead_letters.split(context.cluster, context.console.resend_notes, selection)
+        if not split.to_send:
+            raise BadInput("dead_letters.all_left_out", count=count)
+    data = ResendPreview(
+        *(selection.group, selection.target, Long(count), places, selection.since_ms, once_more),
+        selection.unknown_too,
+        split,
+    )
     # The command cannot begin at a time.
     chosen = " ".join(map(quote, places)) or ("" if selection.since_ms else "--all")
     command = f"group dlq resend {quote(selection.group)} {chosen} --to {selection.target}" if chosen else ""
     command += " --again" if command and once_more else ""
-    return Preview("dead_letters_preview.html", data, command, selection.group, f"{count} to {selection.target}")
+    number = count if split is None else split.to_send
+    return Preview("dead_letters_preview.html", data, command, selection.group, f"{number} to {selection.target}")
 
 
 async def resend(context: RequestContext, form: Form) -> Outcome:
     """Start a job that sends the letters again, and show it."""
     selection = _selection(context, form)
     count = await dead_letters.count_selected(context.cluster, selection)
-    producer = context.cluster.client.producer(PRODUCER_GROUP)
+    producer = context.cluster.client.producer(_PRODUCER_GROUP, retries=0)
+    notes = context.console.resend_notes
+    await notes.load()
+    _check_running(context, selection.group)
 
     async def work(job: Job[Progress]) -> None:
-        await dead_letters.resend(context.cluster, producer, selection, job)
+        await dead_letters.resend(context.cluster, producer, notes, selection, job)
 
     job = context.console.jobs.start(_JOB, context.user.name, Progress(selection.group, Long(count)), work)
     to = f"/groups/{selection.group}/dlq/{job.id}"
@@ -139,6 +184,7 @@ class JobPage:
     sent: Long
     sent_before: Long
     failed: Long
+    unknown: Long
     failures: Sequence[tuple[str, str]]
     by_topic: Mapping[str, int]
     next_offset: Mapping[str, int]
@@ -158,6 +204,7 @@ async def show_job(context: RequestContext) -> View:
         Long(progress.sent),
         Long(progress.sent_before),
         Long(progress.failed),
+        Long(progress.unknown),
         progress.failures,
         progress.by_topic,
         progress.next_offset,
@@ -178,6 +225,18 @@ def _job(context: RequestContext) -> Job[Progress]:
     if job is None:
         raise NotFound("dead_letters.no_job")
     return job
+
+
+def _sender(context: RequestContext, group: str) -> str:
+    """Return the user who sends letters of *group* again now; empty if nobody does at this console."""
+    return next((job.owner for job in context.console.jobs.running(_JOB) if job.progress.group == group), "")
+
+
+def _check_running(context: RequestContext, group: str) -> None:
+    """Raises Conflict: letters of *group* are being sent again now."""
+    user = _sender(context, group)
+    if user:
+        raise Conflict("dead_letters.running", group=group, user=user)
 
 
 def _since(context: RequestContext, hours: str) -> int:
@@ -202,7 +261,7 @@ def _selection(context: RequestContext, form: Form) -> Selection:
         raise BadInput("dead_letters.nothing")
     # The range begins at a whole minute, so that preview and confirmation select the same letters.
     since = 0 if prefix else _since(context, scope) // 60_000 * 60_000
-    return Selection(context.names["group"], target, bool(form.get("again")), since, places)
+    return Selection(context.names["group"], target, bool(form.get("again")), bool(form.get("unknown")), since, places)
 
 
 SECTION = Section(

@@ -12,14 +12,16 @@ from starlette.responses import Response, StreamingResponse
 from gantrymq.client import ReceivedMessage
 from gantrymq.errors import NoMessageFound
 from gantrymq.plugin.client import EndTransaction, Pub, SubAfter, SubBefore
+from gantrymq.plugin.names import DLQ_PREFIX
 from gantrymq.plugin.properties import REAL_TOPIC
 from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.consumption import Consumption, Reason, Traced, Verdict, consumers_of
 from gantrymq_admin.consumption.evidence import Evidence, as_json, evidence, missing_sentence
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import bodies, messages
+from gantrymq_console.data import bodies, messages, resends
 from gantrymq_console.data.messages import MessageDetails
+from gantrymq_console.data.resends import SentAgain, SourceLetter
 from gantrymq_console.data.topics import kind_by_name, own_topics
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Download, Page, Section, View
@@ -132,6 +134,8 @@ class MessagePage:
     timeline: Sequence[Moment]
     consumption: Consumption = attrs.field(metadata={"json": False})
     lines: Sequence[GroupLine] = attrs.field(metadata={"json": False})
+    resent: SentAgain | None = None  # of a dead letter: whether it was sent again; None for other messages, and unknown
+    source: SourceLetter | None = None  # the dead letter that it was sent again from
 
     @property
     def may_deliver(self) -> bool:
@@ -187,12 +191,20 @@ async def show(context: RequestContext) -> View:
         timeline(facts, consumption.trace),
         consumption,
         _lines(consumption),
+        await _resent(context, asking, message),
+        resends.source_of(message),
     )
     missing = [*asking.missing, *(_missing(each) for each in consumption.missing)]
     context.console.recent.add(context.user.name, message.topic)
     by_topic = "" if data.is_offset_id else f" -t {message.topic}"
     title = message.keys or message_id
     return View("message.html", data, f"message consumers {message_id}{by_topic}", missing, title=title)
+
+
+async def _resent(context: RequestContext, asking: Asking, message: ReceivedMessage) -> SentAgain | None:
+    if not message.topic.startswith(DLQ_PREFIX):
+        return None
+    return await resends.of_letter(context.cluster, context.console.resend_notes, asking, message)
 
 
 async def _moved(context: RequestContext, message: ReceivedMessage) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -16,6 +17,7 @@ from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.history import History
+from gantrymq_console.data.resend_notes import ResendNotes
 from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.values import to_json
 from gantrymq_console.web.context import RequestContext, page_of
@@ -132,11 +134,15 @@ class Console:
     sections: Sequence[Section]
     name_servers: str  # as given, for the commands that pages show
     in_broker: bool = False  # whether it shares the process of a broker
+    state: Path | None = None  # folder of its files; None: nothing is kept
     recent: RecentTopics = attrs.field(factory=RecentTopics)
     refreshes: Refreshes = attrs.field(factory=Refreshes)
     history: History = attrs.field(default=attrs.Factory(lambda self: History(self.cluster), takes_self=True))
     past: HistorySource = attrs.field(factory=NoHistory)  # what pages show of the time before
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
+    resend_notes: ResendNotes = attrs.field(
+        default=attrs.Factory(lambda self: ResendNotes(self.world, self.state), takes_self=True)
+    )
 
     async def record_read(self, context: RequestContext, name: str, target: str) -> None:
         """Write to the audit log that a page showed bodies. Raises AuditUnwritable: the bodies must not be shown."""

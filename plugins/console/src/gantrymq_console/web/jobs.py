@@ -74,7 +74,7 @@ class Jobs:
         """Start *work* with a new job. Raises BadInput: too many of this kind are running, *most* if that is given."""
         most = most if most is not None else self._most
         self._drop_old(owner)
-        running = [each for each in self._jobs.values() if each.is_running and each.kind == kind]
+        running = self.running(kind)
         if len(running) >= most:
             raise BadInput("common.too_many_jobs", most=most)
         if sum(each.owner == owner for each in running) >= self._most_each:
@@ -90,6 +90,10 @@ class Jobs:
         """Return a job of *owner*, or None if it is not known any more."""
         job = self._jobs.get(job_id)
         return job if job is not None and (job.kind, job.owner) == (kind, owner) else None
+
+    def running(self, kind: str) -> list[Job[Any]]:
+        """Return the running jobs of a kind, of all owners."""
+        return [each for each in self._jobs.values() if each.is_running and each.kind == kind]
 
     def is_running(self, owner: str) -> bool:
         """Return whether a job of *owner* is running."""
