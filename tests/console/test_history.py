@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tracemalloc
 
 import pytest
@@ -12,8 +11,7 @@ from gantrymq.client.admin import Counter, CounterWindow, OffsetTarget, RequestN
 from gantrymq.errors import CallTimeout
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data import table
-from gantrymq_console.data.history import EVERY_S, KEPT, KINDS, SERIES_BYTES, Series
-from gantrymq_console.web.render import sparkline
+from gantrymq_console.data.history import EVERY_S, KEPT, SERIES_BYTES, Series
 
 
 def test_values_are_kept_for_an_hour_in_order():
@@ -37,12 +35,6 @@ def test_a_pause_is_a_gap_of_its_length():
     assert series.times() == [0, 10_000, 20_000, 30_000, 1_100_000, 1_110_000]
     values = series.values("topic", "T", "in")
     assert values == [1.0, 1.0, 1.0, None, 1.0, 1.0]
-    image = sparkline(values, series.times(), "x")
-    lines = re.findall(r'points="([^"]*)"', image)
-    assert [[float(point.split(",")[0]) for point in line.split()] for line in lines] == [
-        [0.0, 3.2, 6.5],
-        [356.8, 360.0],
-    ]
 
 
 def test_samples_before_the_last_hour_are_not_shown():
@@ -89,12 +81,6 @@ def test_the_memory_of_a_series_is_not_more_than_is_counted():
     assert used / 1000 <= SERIES_BYTES
 
 
-def test_an_image_has_gaps_and_no_style():
-    image = sparkline([1, None, 2, 3], [0, 10, 20, 30], '<"label">')
-    assert image.count("<polyline") == 2 and "style" not in image and "&lt;&#34;label" in image
-    assert "<polyline" not in sparkline([], [], "x") and "NaN" not in sparkline([0, 0], [5, 5], "x")
-
-
 @pytest.fixture
 def sampled(visitor):
     """A cluster with a topic and a group that moved, of which three samples were taken."""
@@ -122,14 +108,9 @@ async def nothing():
 
 
 def test_samples_of_brokers_and_groups(sampled):
-    found = sampled.api("/history?kind=broker&name=broker-a")["data"]
-    assert len(found["times"]) >= 3
-    curves = {each["word"]: each["values"] for each in found["curves"]}
-    assert set(curves) == set(KINDS["broker"]) and curves["in"][-1] >= 0
-    group = {each["word"]: each["values"] for each in sampled.api("/history?kind=group&name=billing")["data"]["curves"]}
-    assert [each for each in group["behind"] if each is not None][-1] == 1
-    assert sampled.get("/history?kind=group&name=billing").text.count("UTC") >= 1
-    assert sampled.get("/history?kind=nonsense").status == 400
+    series = sampled.console.history.series
+    assert series.taken == 3 and series.values("broker", "broker-a", "in")[-1] >= 0
+    assert [each for each in series.values("group", "billing", "behind") if each is not None][-1] == 1
 
 
 def topic_samples(visitor, monkeypatch, *answers):
@@ -178,29 +159,6 @@ def test_a_broker_without_summaries_is_asked_for_watched_topics_only(visitor, mo
     found_in, found_out = topic_samples(visitor, monkeypatch, None)
     assert found_in[-1] == 4.0 and set(asked) == {"T"}
     assert found_out is None, "no such broker tells the rate out"
-
-
-def test_the_page_of_a_broker_has_an_image_and_a_table(sampled):
-    page = sampled.get("/brokers/broker-a")
-    assert "Last hour" in page.text and "Messages in per second" in page.text and "As a table" in page.text
-    assert '<svg class="spark"' in page.response.text
-    assert page.link("One value each minute").endswith("/history?kind=broker&name=broker-a")
-
-
-def test_an_old_value_is_not_shown_as_that_of_now(sampled):
-    assert "unknown now" not in sampled.get("/brokers/broker-a").text
-    series = sampled.console.history.series
-    for place in range(series.taken):  # nothing is known for minutes
-        series._times[place] -= 5 * 60_000
-    found = sampled.get("/brokers/broker-a").text
-    assert found.count("unknown now, ") == 2  # in and out: a store in memory has no disk
-    curve = sampled.api("/history?kind=broker&name=broker-a")["data"]["curves"][0]
-    assert curve["last_ms"] < sampled.running.cluster.world.clock.now_ms() - 4 * 60_000
-
-
-def test_an_unknown_subject_says_that_there_is_nothing_yet(visitor):
-    page = visitor.get("/history?kind=topic&name=Nothing")
-    assert "The console samples numbers only while its pages are open" in page.text
 
 
 def test_sampling_pauses_when_nobody_looks(visitor):

@@ -14,6 +14,7 @@ from gantrymq_console.access.audit import MemoryAudit
 from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Everyone, Role, User
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.running import SECTIONS
 from gantrymq_console.web.app import App
 from gantrymq_console.web.console import Console
@@ -128,12 +129,19 @@ class Visitor:
     """A browser at a console for the cluster of *running*, a `RunningBroker`; use it as a context manager."""
 
     def __init__(
-        self, running: Any, role: Role = Role.ADMIN, *, language: str = "en", exposure: Exposure | None = None
+        self,
+        running: Any,
+        role: Role = Role.ADMIN,
+        *,
+        language: str = "en",
+        exposure: Exposure | None = None,
+        past: HistorySource | None = None,
     ) -> None:
         self.running = running
         self.audit = MemoryAudit()
         self.identities: Any = Everyone(User("tester", role))
         self._exposure = exposure or Exposure()
+        self._past = past or NoHistory()
         self._headers = {"accept-language": language}
         self.cookies = httpx.Cookies()
 
@@ -143,9 +151,8 @@ class Visitor:
             self.client = Client(self.running.namesrv, world=world)
             await self.client.start()
             self.cluster = Cluster(self.client, world)
-            self.console = Console(
-                self.cluster, world, self.identities, self.audit, self._exposure, SECTIONS, self.running.namesrv
-            )
+            parts = (self.cluster, world, self.identities, self.audit, self._exposure, SECTIONS, self.running.namesrv)
+            self.console = Console(*parts, past=self._past)
             self.app = App(self.console)
 
         self.running.run(start())

@@ -292,7 +292,7 @@ class _Lines:
 
     def head(self) -> bytes:
         """Return the first line."""
-        return _csv_line(_COLUMNS) if self._is_csv else b""
+        return csv_line(_COLUMNS) if self._is_csv else b""
 
     def of(self, message: ReceivedMessage) -> bytes:
         """Return the line of a message."""
@@ -300,16 +300,17 @@ class _Lines:
         if not self._is_csv:
             return json.dumps(members, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         properties = json.dumps(members["properties"], ensure_ascii=False)
-        return _csv_line(members.get(name) if name != "properties" else properties for name in _COLUMNS)
+        return csv_line(members.get(name) if name != "properties" else properties for name in _COLUMNS)
 
     def incomplete(self, why: str) -> bytes:
         """Return the line that says that messages are missing."""
         if not self._is_csv:
             return json.dumps({"incomplete": why}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        return _csv_line([f"incomplete: {why}"])
+        return csv_line([f"incomplete: {why}"])
 
 
-def _csv_line(values: Iterable[Any]) -> bytes:
+def csv_line(values: Iterable[Any]) -> bytes:
+    """Return a line of CSV, in which no spreadsheet takes a cell for a formula."""
     line = io.StringIO()
     csv.writer(line).writerow([_cell(each) for each in values])
     return line.getvalue().encode("utf-8", "replace")

@@ -25,6 +25,7 @@ from gantrymq_console.data.brokers import (
 from gantrymq_console.data.cluster import BrokerAddress
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
+from gantrymq_console.pages.history import with_history
 from gantrymq_console.values import Long
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, BadInput, Conflict, Form, Outcome, Page, Preview, Section, View
@@ -118,7 +119,8 @@ async def broker_page(context: RequestContext) -> View:
     state = attrs.evolve(state or state_of(at, info), writable=None if at.broker_id else writable)
     shown = BrokerPage(state, info, figures, writable, copies)
     title = shown.broker.title
-    return View("broker.html", shown, "status", asking.missing, every.as_of_ms, title)
+    view = View("broker.html", shown, "status", asking.missing, every.as_of_ms, title)
+    return await with_history(context, view, "broker", title)
 
 
 # --- closing and opening ---

@@ -20,6 +20,7 @@ from gantrymq_console.data.groups import forget_groups, is_system
 from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.data.topic import masters_of
 from gantrymq_console.pages import group_offsets
+from gantrymq_console.pages.history import with_history, with_sparks
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import (
     Action,
@@ -276,14 +277,16 @@ async def group_list(context: RequestContext) -> View:
     asking = Asking(context.console.world.clock)
     data = await groups.group_list(context.cluster, asking, context.list_query("kind", groups.KINDS, groups.SORTS))
     command = ("group list" if data.kind == "user" else "group list --all") if not data.filter else ""
-    return View("groups.html", data, command, asking.missing, oldest_ms(data.groups))
+    view = View("groups.html", data, command, asking.missing, oldest_ms(data.groups))
+    return await with_sparks(context, view, "group", [each.name for each in data.groups], "lag")
 
 
 async def overview(context: RequestContext) -> View:
     """Show why a group receives nothing, and its lag by topic."""
     asking, name = Asking(context.console.world.clock), context.names["group"]
     data = group_overview.overview_of(await _reports(context, asking))
-    return View("group.html", data, f"group explain {quote(name)}", asking.missing, title=name)
+    view = View("group.html", data, f"group explain {quote(name)}", asking.missing, title=name)
+    return await with_history(context, view, "group", name)
 
 
 async def queues(context: RequestContext) -> View:

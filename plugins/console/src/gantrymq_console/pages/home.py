@@ -1,7 +1,4 @@
-"""The home page, the last hour of a subject, and the connected clients.
-
-Charts get their numbers from the JSON twin of the history.
-"""
+"""The home page and the connected clients."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients
 from gantrymq_console.data.attention import attention
-from gantrymq_console.data.history import KINDS
+from gantrymq_console.pages.history import with_history
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import NotFound, Page, Section, View
 
@@ -21,13 +18,8 @@ async def home(context: RequestContext) -> View:
     context.console.history.look()
     asking = Asking(context.console.world.clock)
     found = await asking.needed(attention(context.cluster, context.console.history))
-    return View("home.html", found.value, "status", found.value.missing, found.as_of_ms)
-
-
-async def history_page(context: RequestContext) -> View:
-    """Show the history of the subject that the parameters name."""
-    data = context.console.history.look(context.choice("kind", tuple(KINDS)), context.text("name")[:255])
-    return View("history.html", data, title=data.name)
+    view = View("home.html", found.value, "status", found.value.missing, found.as_of_ms)
+    return await with_history(context, view, "cluster")
 
 
 async def client_list(context: RequestContext) -> View:
@@ -52,7 +44,6 @@ async def client_page(context: RequestContext) -> View:
 SECTION = Section(
     pages=(
         Page("/", "home.title", Role.VIEWER, home, nav="home"),
-        Page("/history", "history.title", Role.VIEWER, history_page, 10.0),
         Page("/clients", "clients.title", Role.VIEWER, client_list, nav="clients"),
         Page("/clients/show", "clients.one", Role.VIEWER, client_page, nav="clients"),
     ),

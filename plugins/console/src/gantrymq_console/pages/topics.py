@@ -18,6 +18,7 @@ from gantrymq_console.data.cluster import route_of
 from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.data.topic import change_of, deletion_of, masters_of
 from gantrymq_console.data.topics import forget_topics
+from gantrymq_console.pages.history import with_history, with_sparks
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Page, Preview, Section, View, outcome_of
 
@@ -191,14 +192,16 @@ async def topic_list(context: RequestContext) -> View:
     asking = Asking(context.console.world.clock)
     data = await topics.topic_list(context.cluster, asking, context.list_query("kind", topics.KINDS, topics.SORTS))
     command = {"user": "topic list", "all": "topic list --all"}.get(data.kind, "") if not data.filter else ""
-    return View("topics.html", data, command, asking.missing, oldest_ms(data.topics))
+    view = View("topics.html", data, command, asking.missing, oldest_ms(data.topics))
+    return await with_sparks(context, view, "topic", [each.name for each in data.topics], "in")
 
 
 async def queues(context: RequestContext) -> View:
     """Show the queues of a topic."""
     asking, name = Asking(context.console.world.clock), context.names["topic"]
     data = await topic.topic_queues(context.cluster, asking, name, context.start, context.rows)
-    return View("topic_queues.html", data, f"topic status -t {quote(name)}", asking.missing, title=name)
+    view = View("topic_queues.html", data, f"topic status -t {quote(name)}", asking.missing, title=name)
+    return await with_history(context, view, "topic", name)
 
 
 async def groups(context: RequestContext) -> View:

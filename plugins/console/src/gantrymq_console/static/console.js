@@ -169,6 +169,7 @@
   // --- what a visitor opened stays open after a refresh ---
   if (window.Idiomorph) {
     Idiomorph.defaults.callbacks.beforeNodeMorphed = (old, fresh) => {
+      if (old.id === "history") return false; // a refresh has no charts; charts.js gets their numbers
       if (old.tagName === "DETAILS") fresh.toggleAttribute("open", old.open);
       return true;
     };
@@ -188,6 +189,7 @@
     }
   };
   main.addEventListener("htmx:afterSwap", loadCharts);
+  addEventListener("gantrymq:times", (event) => showTimes(event.detail));
   loadCharts();
 
   showTimes(document);

@@ -18,6 +18,8 @@ from gantrymq_console.access.users import Role
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from gantrymq_console.history.reading import Curve, Window
+    from gantrymq_console.history.subject import SubjectHistory
     from gantrymq_console.web.context import RequestContext
 
 _SHARED_S: Final = 5.0
@@ -105,6 +107,9 @@ class View:
     title: str = ""  # replaces the page's title; data of the cluster, such as a topic's name
     status: int = 200
     problem: BadInput | None = None  # why the form of this page cannot be used; shown above it
+    history: SubjectHistory | None = None  # of the page's subject; None for refreshes, which keep the charts
+    sparks: Mapping[str, Curve] = attrs.field(factory=dict)  # the last hour of rows of a list, by name
+    sparks_window: Window | None = None
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""HTML from templates, with filters for numbers, sizes and times, small charts as SVG, and static files.
+"""HTML from templates, with filters for numbers, sizes and times, and static files.
 
 Autoescaping is always on. Static files are read once; their addresses contain a digest, so browsers keep them.
 """
@@ -10,7 +10,7 @@ import mimetypes
 import re
 import secrets
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version as version_of
@@ -27,12 +27,11 @@ from starlette.responses import Response
 from gantrymq.plugin.model import Value
 from gantrymq.plugin.names import is_system_topic
 from gantrymq_console.access.users import Role
+from gantrymq_console.web import charts
 from gantrymq_console.web.compiling import DirectCalls, escaped
 from gantrymq_console.web.context import THEMES, RequestContext
 from gantrymq_console.web.texts import LANGUAGES
 
-_WIDTH: Final = 360
-_HEIGHT: Final = 48
 _NAVIGATION: Final = (
     "home",
     "topics",
@@ -45,6 +44,7 @@ _NAVIGATION: Final = (
     "access",
     "audit",
 )
+_TIME_UNITS: Final = (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800), ("d", 86_400, 0))  # with their ends
 _VERSION: Final = version_of("gantrymq-console")
 _LONG_ID: Final = 24  # characters; longer ids are cut in the middle
 _ID_END: Final = 8  # characters behind the cut
@@ -85,29 +85,6 @@ async def serve_static(request: Request) -> Response:
     kept = request.path_params["version"] == static_version()
     caching = "public, max-age=31536000, immutable" if kept else "no-cache"
     return Response(data, media_type=kind, headers={"Cache-Control": caching})
-
-
-def sparkline(values: Sequence[float | None], times: Sequence[int], label: str) -> Markup:
-    """Return an image of *values* from 0 to their maximum; gaps stay gaps.
-
-    Args:
-        values: the oldest first; None: unknown.
-        times: of the values, in any unit.
-        label: text for screen readers.
-    """
-    known = [each for each in values if each is not None]
-    top = max([*known, 0.0]) or 1.0
-    begin = min(times, default=0)
-    scale = _WIDTH / max(1, max(times, default=0) - begin)
-    lines, line = [], list[str]()
-    for at, value in [*zip(times, values, strict=False), (begin, None)]:
-        if value is not None:
-            line.append(f"{(at - begin) * scale:.1f},{(_HEIGHT - 1) - (_HEIGHT - 2) * value / top:.1f}")
-        elif line:
-            lines.append(Markup('<polyline points="{}"/>').format(" ".join(line if len(line) > 1 else line * 2)))
-            line = []
-    shape = Markup('<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-    return shape.format(_WIDTH, _HEIGHT, label, Markup("").join(lines))
 
 
 _UNUSUAL: Final = re.compile(r"[^\x20-\x7e\n\t]+")  # characters that may need to be shown as signs
@@ -167,9 +144,10 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
             ticked=context.ticked,
             time=lambda ms, relative=True: time(context, ms, relative=relative),
             duration=lambda ms: duration(context, ms),
-            history=context.console.history.look,
             id_end=id_end,
-            sparkline=sparkline,
+            charts=charts,
+            event_fields=lambda mark: {name: visible(each) for name, each in mark.fields.items()},
+            figure_value=lambda word, value: figure_value(context, word, value),
             moment=moment,
             translated=context.texts.translated,
             evidence=lambda found: context.texts(f"evidence.{found.word}", **shown_values(context, found.values)),
@@ -270,6 +248,25 @@ def size(value: int | None) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} TiB"
+
+
+def figure_value(context: RequestContext, word: str, value: float) -> Markup:
+    """Return a value of the series *word* of a history with its unit; static/charts.js does the same."""
+    match charts.UNITS[word]:
+        case "rate":
+            return context.texts("common.per_s", count=_plain(value))
+        case "percent":
+            return context.texts("history.percent", value=_plain(value))
+        case "time":
+            unit, length = next(each for each in _TIME_UNITS if value < each[2] or not each[2])[:2]
+            return context.texts(f"history.unit_{unit}", value=_plain(value / length))
+        case "size":
+            return Markup(size(round(value)))
+    return Markup(_plain(value))
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def time(context: RequestContext, ms: int | None, *, relative: bool = True) -> Markup:
