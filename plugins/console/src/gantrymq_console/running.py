@@ -20,6 +20,8 @@ from gantrymq_console.access.users import Identities
 from gantrymq_console.alerting import Alerting, Webhook
 from gantrymq_console.data.attention import Thresholds
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.history.keeping import History, HistoryOptions
+from gantrymq_console.history.reading import NoHistory
 from gantrymq_console.web.app import App
 from gantrymq_console.web.console import Console
 from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
@@ -30,9 +32,8 @@ _MODULES: Final = [import_module(f"{pages.__name__}.{each.name}") for each in it
 SECTIONS: Final[tuple[Section, ...]] = tuple(each.SECTION for each in _MODULES if hasattr(each, "SECTION"))
 """``SECTION`` of every module of `gantrymq_console.pages` that has one."""
 
-
 _ANY_ADDRESSES: Final = ("0.0.0.0", "::")
-_STATE_FOLDER: Final = "console"  # in the store's folder: users and audit log
+_STATE_FOLDER: Final = "console"  # in the store's folder: users, audit log and history
 
 
 class RunningConsole:
@@ -50,14 +51,40 @@ class RunningConsole:
         *,
         in_broker: bool = False,
         state: Path | None = None,
+        history: HistoryOptions | None = None,
     ) -> None:
-        """Create it; *certificates* for HTTPS, *lock* of the folder *state*, which `stop` releases."""
+        """Create it.
+
+        Args:
+            world: of the process.
+            namesrv: addresses of the name servers.
+            identities: who may log in.
+            audit: where changes are written.
+            exposure: who reaches it.
+            certificates: for HTTPS.
+            lock: of the folder *state*, which `stop` releases.
+            in_broker: whether it shares the process of a broker.
+            state: folder of its files.
+            history: what is kept of the time before, None: nothing.
+        """
         self._lock = lock
         self._scheme = "http" if certificates is None else "https"
         self._world = world
         self._client = Client(namesrv, world=world)
         self._cluster = Cluster(self._client, world)
-        self.console = Console(self._cluster, world, identities, audit, exposure, SECTIONS, namesrv, in_broker, state)
+        self._history = History(self._cluster, history, state) if history is not None else None
+        self.console = Console(
+            self._cluster,
+            world,
+            identities,
+            audit,
+            exposure,
+            SECTIONS,
+            namesrv,
+            in_broker,
+            state,
+            past=self._history or NoHistory(),
+        )
         descriptors = world.descriptors()
         limits = limits_in_broker(descriptors) if in_broker else limits_alone(descriptors, exposure.is_proxy)
         self._app = App(self.console)
@@ -83,6 +110,8 @@ class RunningConsole:
             await self._client.close()
             raise
         self._compiling = asyncio.ensure_future(self._world.workers.run(compile_all))
+        if self._history is not None:
+            self._history.begin()
         if self._alerting is not None:
             self._alerting.start()
         name, port = bound
@@ -99,6 +128,8 @@ class RunningConsole:
             await self._alerting.close()
         await self.console.jobs.close()
         await self._app.close()
+        if self._history is not None:
+            await self._history.close()
         await self._cluster.close()
         await self._client.close()
         if isinstance(self.console.audit, FileAudit):
@@ -108,7 +139,7 @@ class RunningConsole:
             lock.release()
 
 
-def for_broker(broker: BrokerEnvironment, host: str) -> RunningConsole:
+def for_broker(broker: BrokerEnvironment, host: str, history: HistoryOptions | None) -> RunningConsole:
     """Return the console of the service in a broker's process, which asks the broker's name servers.
 
     Raises:
@@ -122,5 +153,14 @@ def for_broker(broker: BrokerEnvironment, host: str) -> RunningConsole:
     identities, exposure = way_in.identities, way_in.exposure
     certificates = way_in.certificates
     return RunningConsole(
-        broker.world, namesrv, identities, audit, exposure, certificates, lock, in_broker=True, state=state
+        broker.world,
+        namesrv,
+        identities,
+        audit,
+        exposure,
+        certificates,
+        lock,
+        in_broker=True,
+        state=state,
+        history=history,
     )

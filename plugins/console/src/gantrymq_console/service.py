@@ -16,8 +16,10 @@ from gantrymq.plugin.model import Role, parse_address
 from gantrymq.plugin.settings import Setting
 
 if TYPE_CHECKING:
+    from gantrymq_console.history.keeping import HistoryOptions
     from gantrymq_console.running import RunningConsole
 _LISTEN: Final = "consoleListen"
+_HISTORY: Final = "consoleHistory"
 
 SCHEMA: Final = (
     Setting.text(
@@ -25,6 +27,15 @@ SCHEMA: Final = (
         "",
         "Address and port of the web console in the broker's process, such as 127.0.0.1:8088; empty: none. "
         "`gantrymq console` runs it in a process of its own.",
+    ),
+    Setting.flag(_HISTORY, True, "Keep the history of the cluster for the web console in the broker's process."),
+    Setting.number(f"{_HISTORY}Hours", 24, "Hours of samples every 10 s in it.", at_least=1, at_most=744),
+    Setting.number(f"{_HISTORY}Days", 30, "Days of points of five minutes in it.", at_least=1, at_most=400),
+    Setting.number(
+        f"{_HISTORY}Bytes",
+        100 * 1024 * 1024,
+        "Most bytes of its file; the oldest samples are deleted first.",
+        at_least=1024 * 1024,
     ),
 )
 
@@ -55,7 +66,7 @@ class ConsoleService:
             raise ConfigError(f"{broker.settings.source(_LISTEN)}: {_LISTEN}: {problem}") from None
         running = await broker.world.workers.run(import_module, "gantrymq_console.running")
         try:
-            self._running = running.for_broker(broker, host)
+            self._running = running.for_broker(broker, host, _history(broker))
         except ConfigError as problem:
             raise ConfigError(f"{_LISTEN}={listen}: {problem}") from problem
         try:
@@ -70,3 +81,14 @@ class ConsoleService:
         running, self._running, self.url = self._running, None, ""
         if running is not None:
             await running.stop()
+
+
+def _history(broker: BrokerEnvironment) -> HistoryOptions | None:
+    """Return what the settings say about the history, None if none is kept."""
+    from gantrymq_console.history.keeping import HistoryOptions
+
+    settings = broker.settings
+    if not settings.flag(_HISTORY):
+        return None
+    hours, days, most_bytes = (settings.number(f"{_HISTORY}{each}") for each in ("Hours", "Days", "Bytes"))
+    return HistoryOptions(hours, days, most_bytes)

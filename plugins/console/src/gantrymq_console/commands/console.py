@@ -112,6 +112,31 @@ _LINK_ENDS = (
     metavar="PERCENT",
     help="Alert about a broker whose disk is this full.",
 )
+@click.option(
+    "--history-hours",
+    type=click.IntRange(1, 744),
+    default=24,
+    show_default=True,
+    metavar="HOURS",
+    help="Keep samples of rates, lags and disks every 10 s for so long, in the folder of --state.",
+)
+@click.option(
+    "--history-days",
+    type=click.IntRange(1, 400),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    help="Keep points of five minutes, which are made of these samples, for so long.",
+)
+@click.option(
+    "--history-bytes",
+    type=click.IntRange(1024 * 1024),
+    default=100 * 1024 * 1024,
+    show_default=True,
+    metavar="BYTES",
+    help="Size of the file of the history at most; the oldest samples are deleted first.",
+)
+@click.option("--no-history", is_flag=True, help="Keep no history, and write no file of it.")
 @output_option
 @click.pass_context
 def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -> None:
@@ -137,11 +162,14 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     from gantrymq_console.access.exposure import EntranceOptions, entrance
     from gantrymq_console.alerting import Webhook
     from gantrymq_console.data.attention import Thresholds
+    from gantrymq_console.history.keeping import HistoryOptions
     from gantrymq_console.running import RunningConsole
 
     webhook = given.pop("webhook")
     thresholds = Thresholds(*(given.pop(f"webhook_{each}") for each in ("late", "dead_letters", "disk")))
     listen, state = given.pop("listen"), state_folder(given.pop("state"))
+    hours, days, most_bytes = (given.pop(f"history_{each}") for each in ("hours", "days", "bytes"))
+    history = None if given.pop("no_history") else HistoryOptions(hours, days, most_bytes)
     host, port = _address(listen)
     world = real_world()
     address = ""
@@ -154,7 +182,9 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     audit = FileAudit(world, state)
     stopped = stop_requested()
     running = RunningConsole(
-        *(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates, lock), state=state
+        *(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates, lock),
+        state=state,
+        history=history,
     )
     if webhook:
         running.alert(Webhook(world, webhook), thresholds)

@@ -199,7 +199,7 @@ class BrokerTable(Generic[Row]):
         A broker without summaries is asked for *everything*: at once if there are few names, otherwise in the
         background; then the values are the ones known so far.
         """
-        if self._served is not None and self._is_served():
+        if self._served is not None and self.may_serve:
             make = partial(self._served.column, self.address, column.word)
             key = ("column", self._kind, self.address, column.word)
             found = await self._if_served(self._cluster.shared(key, _COLUMN_AGE_S, make))
@@ -218,7 +218,7 @@ class BrokerTable(Generic[Row]):
         """
         self._seen_ms = self._now_ms()
         old = [name for name in names if self.is_old(name)]
-        if self._served is not None and self._is_served():
+        if self._served is not None and self.may_serve:
             changed = self._recent()
             await limited([name for name in old if name in changed], self._refresh_one)
             old = [name for name in old if name not in changed]
@@ -234,6 +234,10 @@ class BrokerTable(Generic[Row]):
         self._everything = everything
         if len(everything) > len(names):
             self._cluster.keep_on(("walk", self._kind, self.address), self._walk)
+
+    async def refresh_each(self, names: Iterable[str]) -> None:
+        """Request the rows of *names* that are older than `AGE_S` one by one, and nothing else."""
+        await limited([name for name in names if self.is_old(name)], self._refresh_one)
 
     def tells(self, name: str) -> bool:
         """Return whether it is known that the broker has a row of *name*, or that it has none."""
@@ -267,8 +271,11 @@ class BrokerTable(Generic[Row]):
         rows = {name: self.rows[name].value for name in changed}
         return found | {name: getattr(row, attribute) for name, row in rows.items() if row is not None}
 
-    def _is_served(self) -> bool:
-        """Return whether the broker may serve summaries."""
+    @property
+    def may_serve(self) -> bool:
+        """Whether the broker may serve summaries, so that it is asked for them."""
+        if self._served is None:
+            return False
         return self._not_served_ms is None or self._now_ms() - self._not_served_ms >= _ASK_AGAIN_S * 1000
 
     async def _if_served(self, asked: Awaitable[Got]) -> Got | None:

@@ -16,6 +16,8 @@ from gantrymq.client import Client, Credentials
 from gantrymq.plugin.world import Timer
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.history import History
+from gantrymq_console.history import keeping
+from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.web.console import Console, Refreshes
 
 MOST: Final = 64  # clients
@@ -103,7 +105,12 @@ class UserConsoles:
         client = Client(base.name_servers, world=base.world, credentials=credentials)
         await client.start()
         cluster = Cluster(client, base.world)
-        console = attrs.evolve(base, cluster=cluster, refreshes=Refreshes(), history=History(cluster, _HISTORY_BYTES))
+        past: HistorySource = base.past
+        if not isinstance(past, NoHistory):
+            past = keeping.History(cluster, keeping.HistoryOptions(hours=1, days=1), always=False)
+        console = attrs.evolve(
+            base, cluster=cluster, refreshes=Refreshes(), history=History(cluster, _HISTORY_BYTES), past=past
+        )
         return UserConsole(console, credentials, self._clock.monotonic())
 
     def _close_oldest(self) -> None:
@@ -124,11 +131,13 @@ class UserConsoles:
     def _close(self, closed: UserConsole) -> None:
         if self._open.get(closed.credentials) is closed:
             del self._open[closed.credentials]
-            task = asyncio.ensure_future(_close(closed.console.cluster))
+            task = asyncio.ensure_future(_close(closed.console))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
 
-async def _close(cluster: Cluster) -> None:
-    await cluster.close()
-    await cluster.client.close()
+async def _close(console: Console) -> None:
+    if isinstance(console.past, keeping.History):
+        await console.past.close()
+    await console.cluster.close()
+    await console.cluster.client.close()

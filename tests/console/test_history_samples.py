@@ -1,0 +1,100 @@
+"""Samples of a real broker in the history: what each kind has, and what is a gap."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from gantrymq.client import Client, GroupConfig, Message
+from gantrymq.client.admin import OffsetTarget
+from gantrymq.errors import CallTimeout
+from gantrymq_console.data import table
+from gantrymq_console.history.keeping import History, HistoryOptions
+from gantrymq_console.history.periods import FINE
+from gantrymq_console.history.reading import KINDS, Window
+
+
+@pytest.fixture
+def kept(visitor, tmp_path):
+    """A history in a file that takes samples only when the test says so, of a topic and a group with one message."""
+    visitor.running.create_topic("Orders", 4)
+    history = History(visitor.cluster, HistoryOptions(), tmp_path)
+
+    async def fill():
+        async with Client(visitor.running.namesrv, world=visitor.cluster.world) as client:
+            await client.producer("p").send(Message("Orders", b"1"))
+        await visitor.cluster.admin.create_group_in(GroupConfig("billing"))
+        await visitor.cluster.admin.reset_offsets("billing", "Orders", OffsetTarget.earliest())
+        visitor.cluster.forget()
+        await history._open()
+
+    visitor.running.run(fill())
+    yield history
+    visitor.running.run(history.close())
+
+
+async def take(history, number):
+    """Take a sample for slot *number* after the present one."""
+    sample = await history._sampler.take()
+    at_ms = sample.at_ms // FINE.step_ms * FINE.step_ms + number * FINE.step_ms
+    sample = attrs.evolve(sample, at_ms=at_ms)
+    history._recent.add(sample.at_ms, sample.columns)
+    history._recent.note(await history._events.found(sample))
+    return at_ms
+
+
+def test_a_sample_has_all_kinds(visitor, kept):
+    async def run():
+        at_ms = [await take(kept, number) for number in range(3)]
+        window = Window(at_ms[0], at_ms[-1] + FINE.step_ms, FINE.step_ms)
+        subjects = {"cluster": "", "broker": "broker-a", "topic": "Orders", "group": "billing"}
+        return {kind: await kept.curves(kind, name, window) for kind, name in subjects.items()}
+
+    found = visitor.running.run(run())
+    for kind, data in found.items():
+        assert tuple(each.word for each in data.curves) == KINDS[kind]
+        assert len(data.times) == 3 and data.rate_s in (10, 60)
+    group = {each.word: each.values for each in found["group"].curves}
+    assert group["lag"] == (1, 1, 1) and group["late_s"][0] >= 0 and group["dead_letters"] == (0, 0, 0)
+    assert all(value is not None for each in found["topic"].curves for value in each.values)
+    broker = {each.word: each.values for each in found["broker"].curves}
+    assert broker["in"][0] is not None and broker["oldest_s"][0] is not None
+    assert broker["replica_lag"] == (None, None, None), "there is no slave"
+
+
+def test_a_broker_that_does_not_answer_is_a_gap(visitor, kept, monkeypatch):
+    async def late(*_args, **_options):
+        raise CallTimeout("late")
+
+    async def run():
+        first = await take(kept, 0)
+        visitor.cluster.forget()
+        with monkeypatch.context() as patched:
+            patched.setattr(table, "summary_column", late)
+            patched.setattr(visitor.cluster, "_shared", {})
+            await take(kept, 1)
+        visitor.cluster.forget()
+        await take(kept, 2)
+        window = Window(first, first + 3 * FINE.step_ms, FINE.step_ms)
+        return await kept.curves("topic", "Orders", window), await kept.curves("group", "billing", window)
+
+    topic, group = visitor.running.run(run())
+    assert [each is None for each in topic.curves[0].values] == [False, True, False]
+    assert [each is None for each in group.curves[0].values] == [False, True, False]
+
+
+def test_what_was_sampled_is_there_after_a_restart(visitor, kept, tmp_path):
+    async def run():
+        first = await take(kept, 0)
+        await take(kept, 1)
+        await kept.close()
+        again = History(visitor.cluster, HistoryOptions(), tmp_path)
+        await again._open()
+        window = Window(first, first + 3 * FINE.step_ms, FINE.step_ms)
+        await take(again, 2)
+        found = await again.curves("group", "billing", window)
+        await again.close()
+        return found
+
+    found = visitor.running.run(run())
+    assert found.curves[0].values == (1, 1, 1) and kept.problem == ""
