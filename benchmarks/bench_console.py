@@ -13,8 +13,8 @@ some seconds, longer than lists are kept (warm). CPU times are those of one warm
 the broker's without what it uses when idle; other load does not change them much, but it delays responses. The step is
 the CPU time of the longest one.
 
-Then tabs stay open, while some messages are sent: each asks for its page every 5 s as the script of the page does. All
-of them show the home page, or one page each in turn.
+Then tabs stay open, while some messages are sent: each asks for its page as the script of the page does, every 5 s or
+as seldom as the console says. All of them show the home page, or one page each in turn.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import re
 import signal
@@ -59,7 +60,7 @@ UNDER_WAY: Final = 64
 SETTLE_S: Final = 0.3
 ONLINE: Final = "many-group-0"
 KEY: Final = "order-4711"
-TABS_S: Final = 5.0  # a page asks for its new state after so long
+TABS_S: Final = 5.0  # a page asks for its new state after so long, or as the console says
 PATIENCE_S: Final = 30.0
 HEARTBEAT_S: Final = 30.0
 SEND_S: Final = 0.1  # between two messages while tabs are open
@@ -140,6 +141,7 @@ class Response(NamedTuple):
     tag: str
     body: bytes
     took_ms: float
+    due_s: float  # after which a page asks again
 
 
 class Browser:
@@ -166,7 +168,9 @@ class Browser:
         body = await reader.readexactly(int(size[1])) if size is not None else b""
         found = re.search(r'etag: ("\S*")', head)
         took_ms = (time.monotonic() - began) * 1000
-        return Response(int(head.split()[1]), found[1] if found is not None else "", body, took_ms)
+        due = re.search(r"gantrymq-refresh: ([\d.]+)", head)
+        due_s = float(due[1]) if due is not None else TABS_S
+        return Response(int(head.split()[1]), found[1] if found is not None else "", body, took_ms, due_s)
 
     def close(self) -> None:
         """Close the connection."""
@@ -250,7 +254,7 @@ class Bench:
             await console.settled()
             at_start = console.private_bytes()
             responses: list[Response] = []
-            until = time.monotonic() + TABS_S + self._options.tab_seconds
+            until = time.monotonic() + self._options.tab_warm_up + self._options.tab_seconds
 
             async def tab(number: int) -> None:
                 path, browser, tag = shown[number % len(shown)], Browser(console.port), ""
@@ -260,7 +264,7 @@ class Bench:
                     found = await browser.get(path, tag)
                     tag = found.tag
                     responses.append(found)
-                    await asyncio.sleep(TABS_S)
+                    await asyncio.sleep(math.ceil(found.due_s))  # the script looks once a second
                 browser.close()
 
             async def send() -> None:
@@ -270,7 +274,7 @@ class Bench:
 
             sending = asyncio.ensure_future(send())
             tabs = [asyncio.ensure_future(tab(number)) for number in range(self._options.tabs)]
-            await asyncio.sleep(TABS_S)  # all are open
+            await asyncio.sleep(self._options.tab_warm_up)  # all are open, and the console has set their pace
             responses.clear()
             began, cpu, broker = time.monotonic(), console.cpu_s(), self._broker.cpu_s()
             await asyncio.sleep(self._options.tab_seconds)
@@ -285,7 +289,8 @@ class Bench:
             sending.cancel()
         print(
             f"{self._options.tabs} tabs, {name}: console {percent:.2f} %, broker {broker_percent:.2f} % of a core; "
-            f"{len(times) / took_s:.1f} requests/s, {unchanged / len(times):.0%} unchanged, p50 "
+            f"{len(times) / took_s:.1f} requests/s, every "
+            f"{statistics.median(each.due_s for each in responses):.0f} s, {unchanged / len(times):.0%} unchanged, p50 "
             f"{statistics.median(times):.1f} ms, p95 {percentile(times, 0.95):.1f} ms; broker's longest step "
             f"{steps.longest_ms:.1f} ms, CPU {steps.longest_cpu_ms:.1f} ms, idle process {steps.idle_ms:.1f} ms; "
             f"console's memory {at_start / 1e6:.0f} MB at start, {at_end / 1e6:.0f} MB now",
@@ -364,6 +369,7 @@ def main() -> int:
     parser.add_argument("--idle", type=seconds(0.1), default=5.0, help="seconds of the idle broker that are measured")
     parser.add_argument("--tabs", type=whole(0), default=100)
     parser.add_argument("--tab-seconds", type=whole(1), default=30)
+    parser.add_argument("--tab-warm-up", type=seconds(TABS_S), default=30.0, help="seconds with tabs before that")
     parser.add_argument("--profile", metavar="FILE", help="where cProfile writes its figures of the last console")
     parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where the broker's files are made")
     options = parser.parse_args()

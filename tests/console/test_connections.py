@@ -199,6 +199,41 @@ def test_one_address_cannot_lock_the_others_out(caplog):
     ]
 
 
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("per_address", [100, 5], ids=["all", "address"])
+def test_connections_that_are_only_kept_make_room(tls, per_address, tmp_path, caplog):
+    files = make_certificate(tmp_path, "a"), str(tmp_path / "a.key")
+    trusting = ssl.create_default_context(cafile=files[0])
+    trusting.check_hostname = False
+
+    async def work():
+        certificates = https_certificates(real_world(), *files) if tls else None
+        async with Site(certificates, attrs.evolve(LIMITS, per_address=per_address)) as site:
+            kept = []
+
+            async def ask():
+                kept.append(await site.connect(**{"ssl": trusting} if tls else {}))
+                kept[-1][1].write(HEAD + b"1234567890")
+                assert (await kept[-1][0].readuntil(b" 10")).startswith(b"HTTP/1.1 200")
+                site.clock.advance(0.001)
+
+            for _ in range(LIMITS.connections + 2):
+                await ask()
+            for reader, _ in kept[:2]:  # those that waited for longest
+                assert await closed(reader) == b""
+            for _, writer in kept[2:]:
+                writer.write(HEAD + b"123")  # they are in use now
+            await eventually(lambda: not any(each.is_idle for each in site.server._state.connections))
+            assert not [record for record in caplog.records if "refused" in record.getMessage()]
+            reader, writer = await site.connect()
+            assert await closed(reader) == b""
+            assert [record for record in caplog.records if "refused" in record.getMessage()]
+            for _, each in [*kept, (reader, writer)]:
+                each.transport.abort()
+
+    run(work)
+
+
 def test_a_trusted_proxy_has_no_limit_of_its_address():
     async def work():
         limits = attrs.evolve(LIMITS, per_address=1, is_proxy=lambda address: address == "127.0.0.1")

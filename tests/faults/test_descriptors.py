@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from contextlib import ExitStack, suppress
+from urllib.parse import urlsplit
 
 import pytest
 from faulty_broker import DEADLINE_S, PROGRAM, START, Peer
@@ -103,6 +104,28 @@ def test_unfinished_requests_to_the_console_take_none_that_the_broker_needs(tmp_
     assert process.returncode == 0
     assert "console: a connection from 127.0.1." in errors
     assert "Too many open files" not in errors
+
+
+def test_connections_that_browsers_only_keep_make_room_at_the_console(tmp_path):
+    pytest.importorskip("gantrymq_console")
+    with limited(tmp_path / "store", "--set", "consoleListen=127.0.0.1:0") as process, ExitStack() as opened:
+        opened.callback(process.kill)
+        ready = json.loads(process.stdout.readline())
+        host, _, port = ready["broker"].rpartition(":")
+        honest = Peer((host, int(port)))
+        opened.callback(honest.socket.close)
+        assert honest.create_topic("T").code == 0
+        at = urlsplit(ready["pages"]["console"])
+        for number in range(100):  # the console may have 16
+            visitor = socket.create_connection((at.hostname, at.port), 20, (f"127.0.1.{number}", 0))
+            opened.enter_context(visitor)
+            visitor.sendall(b"GET /healthz HTTP/1.1\r\nHost: probe\r\n\r\n")
+            assert b'{"healthy":true}' in visitor.recv(4096)
+            assert honest.send("T", b"stored").code == 0
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "refused" not in errors and "Too many open files" not in errors
 
 
 def arrive(address, stack):

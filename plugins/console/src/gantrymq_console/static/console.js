@@ -11,6 +11,7 @@
   let failed = false;
   let paused = false;
   let behind = 0; // seconds that a response was old when it was sent
+  let due = Number(main.dataset.refresh); // seconds between two refreshes, which the console sets
   let tag = "";
 
   const showTimes = (root) => {
@@ -25,7 +26,7 @@
     if (!main.dataset.refresh) return;
     const now = Date.now();
     const asleep = paused || document.hidden || now - used > IDLE_MS;
-    if (!asleep && now - refreshed >= Number(main.dataset.refresh) * 1000 && !main.contains(document.activeElement?.closest?.("form"))) {
+    if (!asleep && now - refreshed >= due * 1000 && !main.contains(document.activeElement?.closest?.("form"))) {
       refreshed = now;
       main.dispatchEvent(new Event("refresh"));
     }
@@ -45,6 +46,7 @@
     if (failed) return;
     tag = event.detail.xhr.getResponseHeader("ETag") || tag;
     behind = Number(event.detail.xhr.getResponseHeader("Age"));
+    due = Number(event.detail.xhr.getResponseHeader("Gantrymq-Refresh")) || Number(main.dataset.refresh);
   });
   main.addEventListener("htmx:beforeRequest", () => setTimeout(() => document.body.classList.toggle("loading", main.classList.contains("htmx-request")), 300));
   main.addEventListener("htmx:beforeSwap", (event) => {

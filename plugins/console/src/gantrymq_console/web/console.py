@@ -22,13 +22,14 @@ from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.values import to_json
 from gantrymq_console.web.context import RequestContext, page_of
 from gantrymq_console.web.jobs import Jobs
+from gantrymq_console.web.pace import LEAST_S, Pace
 from gantrymq_console.web.pages import Page, View
 
 if TYPE_CHECKING:
     from gantrymq_console.web.pages import Section
 _MOST_USERS: Final = 1000
 _MOST_TOPICS: Final = 8
-AGE_S: Final = 4.0  # age of a view; less than the time between two refreshes, so that each refresh has new data
+AGE_S: Final = 4.0  # age of a view, if a page is refreshed every `LEAST_S`
 LATE_S: Final = 6.0  # additional age while a new view is made
 MOST_KEPT: Final = 32  # views, tags and texts
 MINUTE_MS: Final = 60_000
@@ -55,7 +56,9 @@ class RecentTopics:
 class Refreshes:
     """Views that refreshes share. All tables are bounded."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: Pace | None = None) -> None:
+        """Create it; *pace* of all refreshes of the console."""
+        self.pace = pace or Pace()
         self._views: OrderedDict[Hashable, None] = OrderedDict()  # keys of answers that the cluster shares
         self._tags: OrderedDict[int, tuple[View, int, str]] = OrderedDict()  # by the id of a view, with the minute
         self._texts: OrderedDict[Hashable, str] = OrderedDict()
@@ -73,8 +76,11 @@ class Refreshes:
         dropped = _keep(self._views, key, None)
         if dropped is not None:
             context.cluster.forget(dropped)
-        found = await context.cluster.shared(key, AGE_S, lambda: page.show(context), LATE_S)
-        context.age_s = max(0, context.now_ms() - found.as_of_ms) // 1000
+        age_s = AGE_S + self.pace.period_s - LEAST_S  # so that each refresh has new data
+        found = await context.cluster.shared(key, age_s, lambda: page.show(context), LATE_S)
+        age_ms = max(0, context.now_ms() - found.as_of_ms)
+        context.age_s = age_ms // 1000
+        context.due_s = max(1.0, self.pace.period_s - age_ms / 1000)
         return found.value
 
     def forget(self, context: RequestContext) -> None:
@@ -109,10 +115,20 @@ class Refreshes:
         key = (tag, page_of(context.request), context.user.role, context.zone)
         found = self._texts.get(key)
         if found is None:
+            monotonic = context.console.world.clock.monotonic
+            begun_s = monotonic()
             found = render()
+            ended_s = monotonic()
+            self.pace.note(ended_s, ended_s - begun_s, context.due_s)
             if not context.personal:
                 _keep(self._texts, key, found)
+        else:
+            self.unchanged(context)
         return found
+
+    def unchanged(self, context: RequestContext) -> None:
+        """Count a refresh whose HTML was made before."""
+        self.pace.note(context.console.world.clock.monotonic(), 0.0, context.due_s)
 
 
 def _keep(table: OrderedDict[Any, Any], key: Hashable, value: Any) -> Hashable | None:

@@ -54,6 +54,7 @@ class RequestContext:
         """Create it for a known user; *token* returns that for forms, see `gantrymq_console.web.security`."""
         self._token = token
         self.age_s = 0  # of the view
+        self.due_s = 0.0  # seconds until the view should be refreshed, if visitors share it
         self.personal = False  # whether the response has something for this browser only
         self.form: Mapping[str, str] | None = None  # of an action
         self.came_from = ""  # page with the form of an action, as of `page_of`

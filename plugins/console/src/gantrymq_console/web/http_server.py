@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from email.utils import formatdate
 from typing import Any, Final, cast
 
@@ -56,7 +56,11 @@ class Limits:
 
 
 class ConnectionLimiter:
-    """Admits connections within the limits. Refusals are logged, at most one line per minute."""
+    """Admits connections within the limits. Refusals are logged, at most one line per minute.
+
+    A connection that waits for another request makes room for a new one, so that browsers, which keep connections open
+    without need, do not lock out others, or a probe.
+    """
 
     def __init__(self, limits: Limits, connections: Collection[Any], clock: Clock) -> None:
         """Create it; *connections* are the open `Connection` objects."""
@@ -69,14 +73,14 @@ class ConnectionLimiter:
     def admits(self, address: str) -> bool:
         """Return whether one more connection from *address* is within the limits."""
         limits = self._limits
-        if len(self._connections) >= limits.connections:
+        if not limits.is_proxy(address):
+            of_peer = [each for each in self._connections if each.peer == address]
+            if len(of_peer) >= limits.per_address and not _close_idle(of_peer):
+                self._log_refusal(f"{address} refused: it has {len(of_peer)} connections, the limit of one address")
+                return False
+        if len(self._connections) >= limits.connections and not _close_idle(self._connections):
             self._log_refusal(f"{address} refused: {limits.connections} connections are open, which is the limit")
             return False
-        if not limits.is_proxy(address):
-            of_peer = sum(each.peer == address for each in self._connections)
-            if of_peer >= limits.per_address:
-                self._log_refusal(f"{address} refused: it has {of_peer} connections, the limit of one address")
-                return False
         return True
 
     def _log_refusal(self, text: str) -> None:
@@ -87,6 +91,14 @@ class ConnectionLimiter:
         more = f" ({self._unlogged} more were refused since the line before)" if self._unlogged else ""
         log.warning("console: a connection from %s%s", text, more)
         self._logged_at, self._unlogged = now, 0
+
+
+def _close_idle(connections: Iterable[Connection]) -> bool:
+    """Close the connection that has waited for a request for longest. Return False if all are in use."""
+    idle = [each for each in connections if each.is_idle]
+    if idle:
+        min(idle, key=lambda each: each.idle_since).give_up()
+    return bool(idle)
 
 
 class _Joined:
@@ -101,6 +113,10 @@ class _Joined:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+    def get_write_buffer_size(self) -> int:
+        """Return the number of bytes that are not sent yet."""
+        return len(self._parts) + int(self._transport.get_write_buffer_size())
 
     def write(self, data: bytes) -> None:
         """Send soon."""
@@ -137,6 +153,18 @@ class Connection(H11Protocol):
         self._stage = ""  # part that the peer is sending: "head", "body", or nothing
         self._reading: Timer | None = None
         self._writing: Timer | None = None
+        self.idle_since = 0.0  # monotonic time of the end of the last response
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection waits for another request, and the peer has read all of the last response."""
+        finished = self.cycle is not None and self.cycle.response_complete
+        return finished and not self._stage and not self.transport.get_write_buffer_size()
+
+    def give_up(self) -> None:
+        """Close the connection and count it no more."""
+        self.connections.discard(self)
+        self.transport.abort()
 
     def admit(self, transport: Any) -> bool:
         """Count this connection over *transport*. Return False if there are too many."""
@@ -167,6 +195,7 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
+        self.idle_since = self._clock.monotonic()
         self._watch()
 
     def pause_writing(self) -> None:

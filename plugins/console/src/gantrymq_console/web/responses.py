@@ -30,6 +30,7 @@ from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotAccepted, NotFound, Outcome, Page, View
 from gantrymq_console.web.render import render
 
+DUE: Final = "Gantrymq-Refresh"  # header: seconds after which a page should ask again
 _KINDS: Final = (
     (RouteUnknown, 504, "route_unknown"),
     (NoRoute, 404, "no_route"),
@@ -112,8 +113,11 @@ def html(
     tag = refreshes.tag(context, view)
     etag = refreshes.etag(context, tag)
     headers = {"ETag": etag, "Age": str(context.age_s)}
+    if context.due_s:
+        headers[DUE] = f"{context.due_s:.1f}"
     given = context.request.headers.get("if-none-match", "")
     if given.removeprefix("W/") == etag:  # a proxy that compresses makes tags weak
+        refreshes.unchanged(context)
         return Response(status_code=304, headers=headers)
     return HTMLResponse(made() if outcome is not None else refreshes.text(context, tag, made), view.status, headers)
 

@@ -108,9 +108,8 @@ class UserConsoles:
         past: HistorySource = base.past
         if not isinstance(past, NoHistory):
             past = keeping.History(cluster, keeping.HistoryOptions(hours=1, days=1), always=False)
-        console = attrs.evolve(
-            base, cluster=cluster, refreshes=Refreshes(), history=History(cluster, _HISTORY_BYTES), past=past
-        )
+        refreshes, history = Refreshes(base.refreshes.pace), History(cluster, _HISTORY_BYTES)
+        console = attrs.evolve(base, cluster=cluster, refreshes=refreshes, history=history, past=past)
         return UserConsole(console, credentials, self._clock.monotonic())
 
     def _close_oldest(self) -> None:

@@ -1,0 +1,74 @@
+"""The time between refreshes: as long as pages are few it is 5 s; many of them take a bounded share of the time."""
+
+from __future__ import annotations
+
+import pytest
+from polling import wait_until
+
+from gantrymq_console.web.pace import LEAST_S, MOST_S, Pace
+from gantrymq_console.web.responses import DUE
+
+
+def simulated(tabs, pages, cost_s, seconds=600.0):
+    """Return the pace after *seconds* with tabs that do as they are told, and the last minute's load and requests/s."""
+    pace, now, last_minute, made_at = Pace(), 0.0, [], {}
+    due = [LEAST_S * number / tabs for number in range(tabs)]
+    while (now := min(due)) < seconds:
+        tab = due.index(now)
+        page = tab % pages
+        took = 0.0
+        if now - made_at.get(page, -MOST_S) >= pace.period_s - 1:
+            made_at[page], took = now, cost_s
+        due_s = max(1.0, pace.period_s - (now - made_at[page]))
+        pace.note(now, took, due_s)
+        last_minute += [took] if now > seconds - 60 else []
+        due[tab] = now + due_s
+    return pace.period_s, sum(last_minute) / 60, len(last_minute) / 60
+
+
+@pytest.mark.parametrize(
+    ("tabs", "pages", "cost_s", "period"),
+    [(5, 5, 0.003, (5, 5)), (30, 1, 0.003, (5, 5)), (100, 1, 0.003, (9, 13)), (100, 25, 0.002, (11, 14))],
+)
+def test_the_time_between_refreshes_grows_with_what_they_take(tabs, pages, cost_s, period):
+    found, load, per_s = simulated(tabs, pages, cost_s)
+    assert period[0] <= found <= period[1]
+    assert load <= 0.0045 and per_s <= 11
+
+
+def test_it_has_a_limit_and_shrinks_again():
+    pace = Pace()
+    for number in range(1000):
+        pace.note(number / 10, 0.2, 5.0)
+    assert pace.period_s == MOST_S
+    pace.note(1000.0, 1.0, 5.0)  # one page alone, however long it takes
+    assert pace.period_s == LEAST_S
+
+
+def test_a_page_is_told_when_to_ask_again(visitor, unchanged):
+    first = visitor.request("GET", "/topics?part=live")
+    assert 1 <= float(first.headers[DUE]) <= LEAST_S
+    visitor.console.refreshes.pace.period_s = 20.0
+    again = visitor.request("GET", "/topics?part=live", headers={"if-none-match": first.headers["etag"]})
+    assert again.status_code == 304
+    assert float(again.headers[DUE]) <= 20
+
+
+def test_the_age_of_a_view_grows_with_it_and_is_said(visitor):
+    pace, clock = visitor.console.refreshes.pace, visitor.console.world.clock
+
+    def ask():
+        for _ in range(10):  # as by many pages
+            pace.note(clock.monotonic(), 1.0, MOST_S)
+        return visitor.request("GET", "/topics?part=live")
+
+    first = ask()
+    visitor.running.create_topic("Added", 1)
+    wait_until(lambda: int(ask().headers["age"]) >= 1, "an age")
+    found = ask()
+    assert found.text == first.text and float(found.headers[DUE]) <= MOST_S - 1
+    wait_until(lambda: "Added" in visitor.get("/topics").text, "a new view for a visitor who opens the page")
+
+
+def test_responses_that_visitors_do_not_share_say_nothing(visitor):
+    assert DUE not in visitor.request("GET", "/topics").headers
