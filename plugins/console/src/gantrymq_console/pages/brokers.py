@@ -23,6 +23,7 @@ from gantrymq_console.data.brokers import (
     state_of,
 )
 from gantrymq_console.data.cluster import BrokerAddress
+from gantrymq_console.data.cluster_picture import PicturedName, engines_of, picture_of
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
 from gantrymq_console.pages.history import with_history
@@ -39,6 +40,7 @@ class BrokerList:
 
     brokers: tuple[BrokerState, ...]
     unregistered: tuple[tuple[str, CopyRow], ...]  # with the broker name: slaves that are not registered, or are lost
+    picture: tuple[PicturedName, ...]
 
 
 @attrs.frozen
@@ -95,10 +97,11 @@ async def broker_list(context: RequestContext) -> View:
     """Show all brokers."""
     asking = Asking(context.console.world.clock)
     found = await asking.needed(overview(context.cluster))
-    masters = {each.name for each in found.value.brokers if each.broker_id == 0 and each.registered and each.answers}
-    copies = await asking.all({name: copies_of_name(context.cluster, name) for name in sorted(masters)})
+    answering = {each.name for each in found.value.brokers if each.registered and each.answers}
+    copies = await asking.all({name: copies_of_name(context.cluster, name) for name in sorted(answering)})
     unregistered = tuple((name, each) for name, rows in copies.items() for each in rows if each.broker_id is None)
-    data = BrokerList(found.value.brokers, unregistered)
+    engines = await engines_of(context.cluster, [name for name, rows in copies.items() if rows])
+    data = BrokerList(found.value.brokers, unregistered, picture_of(found.value.brokers, copies, engines))
     return View("brokers.html", data, "cluster", asking.missing, found.as_of_ms)
 
 

@@ -30,6 +30,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.web import charts
 from gantrymq_console.web.compiling import DirectCalls, escaped
 from gantrymq_console.web.context import THEMES, RequestContext
+from gantrymq_console.web.drawing import drawing_of
 from gantrymq_console.web.texts import LANGUAGES
 
 _NAVIGATION: Final = (
@@ -111,8 +112,8 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"visible": visible, "number": number, "size": size}
-    made.globals["is_system_topic"] = is_system_topic
+    made.filters |= {"visible": visible, "drawn": drawn, "number": number, "size": size}
+    made.globals |= {"is_system_topic": is_system_topic, "drawing": drawing_of}
     return made
 
 
@@ -163,6 +164,12 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
 def visible(value: Any) -> Markup:
     """Return text of a message or client with control and bidirectional characters shown as signs."""
     return Markup(_UNUSUAL.sub(_signs, escape(str(value))))
+
+
+def drawn(value: str, most: int = 30) -> str:
+    """Return text for an SVG, which has no room and no elements for signs: cut in the middle, signs as plain text."""
+    plain = "".join(each if each.isprintable() else f"\u2039U+{ord(each):04X}\u203a" for each in value)
+    return plain if len(plain) <= most else f"{plain[: most // 2]}\u2026{plain[-(most // 2 - 1) :]}"
 
 
 def id_end(value: str) -> str:
