@@ -28,6 +28,7 @@ from gantrymq_console.data.cluster import Aged, Cluster
 from gantrymq_console.data.groups import GroupRow, latest_groups
 from gantrymq_console.data.history import History
 from gantrymq_console.data.nameservers import NameServers, name_servers
+from gantrymq_console.history.changes import Changes
 from gantrymq_console.web.texts import DEFAULT, texts_of
 
 AGE_S: Final = 5.0
@@ -83,6 +84,7 @@ class Attention:
     out_per_s: float | None
     missing: tuple[Missing, ...]
     partial: bool = False  # whether a broker did not answer; the rates exclude it
+    changes: Changes | None = None  # in the last hour; the home page adds them
 
 
 async def attention(cluster: Cluster, history: History) -> Aged[Attention]:

@@ -23,7 +23,7 @@ from gantrymq_console.history.reading import (
 )
 
 DEADLINE_S: Final = 2.5
-_LATE: Final = "The history was not read within {seconds:g} seconds."
+TOO_LATE: Final = f"The history was not read within {DEADLINE_S:g} seconds."
 _MOST_EVENTS: Final = 100  # of a page, the newest
 _OF_ALL: Final = frozenset({"elected", "broker_gone", "broker_back"})  # events that concern topics and groups too
 _NOW_MS: Final = 30_000  # age up to which a value is shown as the present one
@@ -133,7 +133,7 @@ async def subject_history(
         )
 
     try:
-        return await within(clock, DEADLINE_S, read()) or attrs.evolve(empty, problem=_LATE.format(seconds=DEADLINE_S))
+        return await within(clock, DEADLINE_S, read()) or attrs.evolve(empty, problem=TOO_LATE)
     except HistoryUnavailable as problem:
         return attrs.evolve(empty, problem=str(problem), is_off=isinstance(problem, HistoryOff))
 

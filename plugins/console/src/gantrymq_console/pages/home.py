@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 from shlex import quote
+from typing import Final
+
+import attrs
 
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients
-from gantrymq_console.data.attention import attention
+from gantrymq_console.data.attention import Attention, attention
+from gantrymq_console.data.cluster import Aged
+from gantrymq_console.history.changes import Changes, changes_of
 from gantrymq_console.pages.history import with_history
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import NotFound, Page, Section, View
+
+_CHANGES_AGE_S: Final = 10.0
 
 
 async def home(context: RequestContext) -> View:
     """Show the cluster at one glance."""
     context.console.history.look()
     asking = Asking(context.console.world.clock)
-    found = await asking.needed(attention(context.cluster, context.console.history))
-    view = View("home.html", found.value, "status", found.value.missing, found.as_of_ms)
+    found, changes = await asking.needed(_looks(context))
+    data = attrs.evolve(found.value, changes=changes)
+    view = View("home.html", data, "status", data.missing, found.as_of_ms)
     return await with_history(context, view, "cluster")
+
+
+async def _looks(context: RequestContext) -> tuple[Aged[Attention], Changes]:
+    return await asyncio.gather(attention(context.cluster, context.console.history), _changes(context))
+
+
+async def _changes(context: RequestContext) -> Changes:
+    cluster, past = context.cluster, context.console.past
+    return (await cluster.shared("changes", _CHANGES_AGE_S, lambda: changes_of(past, cluster.world.clock))).value
 
 
 async def client_list(context: RequestContext) -> View:

@@ -147,7 +147,7 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
             duration=lambda ms: duration(context, ms),
             id_end=id_end,
             charts=charts,
-            event_fields=lambda mark: {name: visible(each) for name, each in mark.fields.items()},
+            event_fields=event_fields,
             figure_value=lambda word, value: figure_value(context, word, value),
             moment=moment,
             translated=context.texts.translated,
@@ -255,6 +255,11 @@ def size(value: int | None) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} TiB"
+
+
+def event_fields(event: Any) -> dict[str, Any]:
+    """Return the fields of an event or change of a history for its text; numbers get grouped digits there."""
+    return {name: each if isinstance(each, int) else visible(each) for name, each in event.fields.items()}
 
 
 def figure_value(context: RequestContext, word: str, value: float) -> Markup:
