@@ -19,6 +19,7 @@ from gantrymq_admin.summaries import version_name
 from gantrymq_admin.topics import hidden_messages, present_topic
 from gantrymq_console.data.cluster import Cluster, readable_of, route_of
 from gantrymq_console.data.table import limited
+from gantrymq_console.data.topic_shares import TopicShares, shares_of
 from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics, put_rate, stats_at
 from gantrymq_console.values import Long, optional_long, record_of
 from gantrymq_console.web.pages import BadInput
@@ -39,6 +40,7 @@ class TopicHead:
     in_per_s: float | None
     brokers: tuple[str, ...]
     partial: bool = False  # whether a broker did not answer; the sums exclude it
+    rates: dict[str, float] = attrs.field(factory=dict)  # messages in per second, by broker
 
 
 @attrs.frozen
@@ -77,6 +79,7 @@ class TopicQueues:
     start: int
     total: int
     queues: tuple[QueueRow, ...]
+    shares: TopicShares
 
 
 @attrs.frozen
@@ -185,6 +188,7 @@ async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[Topi
         sum(rates.values()) if rates else None,
         tuple(broker.name for broker in route.brokers),
         is_partial or len(found) < len(masters) or len(rates) < len(masters),
+        rates,
     )
     return head, route, stats
 
@@ -216,7 +220,8 @@ async def topic_queues(cluster: Cluster, asking: Asking, topic: str, start: int,
         )
         for queue in page
     ]
-    return TopicQueues(head, _route(route), route.order, start, len(queues), tuple(shown))
+    shares = shares_of(head.brokers, stats, head.rates)
+    return TopicQueues(head, _route(route), route.order, start, len(queues), tuple(shown), shares)
 
 
 async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicGroups:
