@@ -124,12 +124,15 @@ def test_longer_ranges_are_compared_with_the_period_before(visitor, group):
     assert lines_of(page.response.text) and not lines_of(page.response.text, "earlier")
 
 
-def test_a_script_gets_new_points_only(visitor):
+def test_a_script_gets_new_points_only(visitor, monkeypatch):
+    noted = []
+    monkeypatch.setattr(visitor.console.refreshes.pace, "note", lambda *given: noted.append(given))
     whole = visitor.api("/history?kind=group&name=billing")["data"]
     after = whole["times"][-1] - MIN_MS
     found = visitor.api(f"/history?kind=group&name=billing&after={after}&compare=on")["data"]
     assert found["times"][0] == after and 7 <= len(found["times"]) <= 9
     assert len(found["earlier"][0]["values"]) == len(found["times"])
+    assert len(noted) == 1, "it counts as a refresh does, so that open pages ask less often if there are many"
     late = visitor.api(f"/history?kind=group&name=billing&after={whole['end_ms'] + DAY_MS}")["data"]
     assert len(late["times"]) == 1, "after the end: the last point"
     assert len(visitor.api("/history?kind=group&name=billing&after=1")["data"]["times"]) == 360

@@ -45,6 +45,8 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             ("group", "billing", "lag"): lambda at: 4711.0 if now_ms - at < 20 * MIN_MS else at // MIN_MS % 50,
             ("group", "billing", "late_s"): lambda at: (at - now_ms) / 1000 + 1200 if now_ms - at < 20 * MIN_MS else 1,
             ("group", "billing", "out"): lambda at: 12.5,
+            ("group", "billing", "retries"): lambda at: 0.0,
+            ("group", "billing", "dead_letters"): lambda at: 3.0,
         },
         [Mark(now_ms - 20 * MIN_MS, "group_silent", "group", "billing")],
         [(now_ms - 40 * MIN_MS, now_ms - 30 * MIN_MS)],
@@ -216,7 +218,7 @@ def test_charts_are_images_without_a_script(browser, site):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(site + "groups/billing")
-    assert page.locator("svg.chart").count() >= 3 and "UTC" in page.inner_text("figure[data-chart=lag]")
+    assert page.locator("svg.chart").count() == 5 and "UTC" in page.inner_text("figure[data-chart=lag]")
     page.get_by_role("link", name="As a table", exact=True).click()
     assert "4,711" in page.inner_text("main table")
     context.close()

@@ -19,6 +19,7 @@ from gantrymq_console.web.pages import BadInput, Download, Page, Section, View
 
 _VIEWS: Final = ("charts", "table")
 _ON: Final = ("off", "on")
+_SPARKS_AGE_S: Final = 30.0  # half of the step of small charts
 
 
 @attrs.frozen
@@ -62,15 +63,25 @@ async def with_sparks(context: RequestContext, view: View, kind: str, names: Seq
     """Return *view* with the last hour of each row of its list."""
     if context.is_api:
         return view
-    window, found = await sparks(context.console.past, context.console.world.clock, kind, names, word)
-    return attrs.evolve(view, sparks=found, sparks_window=window)
+    cluster, past = context.cluster, context.console.past
+    key = ("sparks", kind, word, tuple(names))
+    found = await cluster.shared(
+        key, _SPARKS_AGE_S, lambda: sparks(past, cluster.world.clock, kind, names, word), late_s=_SPARKS_AGE_S
+    )
+    window, curves = found.value
+    return attrs.evolve(view, sparks=curves, sparks_window=window)
 
 
 async def history_page(context: RequestContext) -> View:
     """Show the history of the subject that the parameters name."""
     kind, name = _subject(context)
     view, after_ms = context.choice("view", _VIEWS), context.number("after", 0) if context.is_api else 0
+    clock = context.console.world.clock
+    begun_s = clock.monotonic()
     found = await _asked(context, kind, name, after_ms)
+    if after_ms:  # of the script of an open page, which asks after each refresh
+        pace, now_s = context.console.refreshes.pace, clock.monotonic()
+        pace.note(now_s, now_s - begun_s, pace.period_s)
     start = min(context.start, max(0, len(found.times) - 1))
     columns, rows = _columns(found), list[HistoryRow]()
     if view == "table" and not context.is_api:

@@ -18,7 +18,7 @@ from gantrymq_console.pages.history import with_history
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import NotFound, Page, Section, View
 
-_CHANGES_AGE_S: Final = 10.0
+_CHANGES_AGE_S: Final = 30.0
 
 
 async def home(context: RequestContext) -> View:
@@ -37,7 +37,10 @@ async def _looks(context: RequestContext) -> tuple[Aged[Attention], Changes]:
 
 async def _changes(context: RequestContext) -> Changes:
     cluster, past = context.cluster, context.console.past
-    return (await cluster.shared("changes", _CHANGES_AGE_S, lambda: changes_of(past, cluster.world.clock))).value
+    found = await cluster.shared(
+        "changes", _CHANGES_AGE_S, lambda: changes_of(past, cluster.world.clock), late_s=_CHANGES_AGE_S
+    )
+    return found.value
 
 
 async def client_list(context: RequestContext) -> View:

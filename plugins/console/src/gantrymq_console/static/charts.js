@@ -208,7 +208,7 @@
     for (const [figure, chart] of charts) chart.setSize({ width: Math.max(200, figure.querySelector(".plot").clientWidth), height: HEIGHT });
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  document.addEventListener("visibilitychange", all);
-  setInterval(all, 10000);
+  // Numbers are asked for after the page was refreshed, so that both have the same pace, and a paused page rests.
+  document.getElementById("main").addEventListener("htmx:afterRequest", all);
   all();
 })();
