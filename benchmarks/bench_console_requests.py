@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import load_client  # noqa: F401  makes the drivers of the tests importable
-from console_requests import HOME_LIMIT, MESSAGE_LIMIT, join_group, requests_of, send_traced, take_first_sample
+from console_requests import HOME_LIMIT, MESSAGE_LIMIT, join_group, requests_of, send_traced
 from console_visitor import Visitor
 
 from gantrymq_testing import RunningBroker
@@ -31,7 +31,6 @@ def main() -> int:
     ):
         message = send_traced(visitor)
         join_group(visitor, 0)
-        take_first_sample(visitor)
         goals = {"/": HOME_LIMIT, message: MESSAGE_LIMIT}
         others = (
             "/topics",

@@ -232,7 +232,7 @@ def test_the_console_looks_every_ten_seconds_and_sends_what_changed(visitor, mon
     monkeypatch.setattr(alerting, "attention", found)
 
     async def run():
-        watching = Alerting(visitor.console, Hook(), Thresholds())
+        watching = Alerting(visitor.console, Hook(), Thresholds(), visitor.console.past)
         for _ in range(3):
             await watching.look()
         await watching.close()

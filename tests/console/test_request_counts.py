@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from console_members import commit
-from console_requests import HOME_LIMIT, MESSAGE_LIMIT, join_group, requests_of, send_traced, take_first_sample
+from console_requests import HOME_LIMIT, MESSAGE_LIMIT, join_group, requests_of, send_traced
 
 
 def test_who_consumed_a_message_with_one_group_takes_few_requests(visitor):
@@ -28,7 +28,6 @@ def test_a_group_that_is_online_with_retries_and_traces_takes_few_requests_too(v
 def test_home_takes_few_requests(visitor):
     send_traced(visitor)
     join_group(visitor, 0)
-    take_first_sample(visitor)
     page, sent = requests_of(visitor, "/")
     assert "billing" in page.text
     assert sum(sent.values()) <= HOME_LIMIT, sent

@@ -324,7 +324,7 @@ def alerts(visitor):
 
     async def look():
         visitor.cluster.forget("late_groups")
-        return (await attention(visitor.cluster, visitor.console.history)).value.late
+        return (await attention(visitor.cluster, visitor.console.past)).value.late
 
     (found,) = [each for each in visitor.running.run(look()) if each.name == GROUP]
     return explain(visitor)._replace(behind=None if found.lag is None else int(found.lag))

@@ -72,11 +72,3 @@ def join_group(visitor: Visitor, consumed: int) -> None:
     join(visitor, "billing", "one", "Orders")
     commit(visitor, "billing", "Orders", consumed)
     visitor.running.create_topic(names.retry_topic("billing"), 1)
-
-
-def take_first_sample(visitor: Visitor) -> None:
-    """Wait until the history has its first sample, which is taken in the background."""
-    sampled: list[bool] = []
-    visitor.console.history.on_sample = lambda: sampled.append(True)
-    visitor.get("/")
-    wait_until(lambda: sampled, "the first sample of the history")

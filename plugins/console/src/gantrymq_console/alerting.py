@@ -31,7 +31,8 @@ from gantrymq.errors import ConfigError
 from gantrymq.plugin.client import within
 from gantrymq.plugin.model import is_host_name
 from gantrymq.plugin.world import World
-from gantrymq_console.data.attention import Alerts, Thresholds, attention
+from gantrymq_console.data.attention import Alerts, Thresholds, attention, new_dead_letters
+from gantrymq_console.history.reading import HistorySource
 from gantrymq_console.web.console import Console
 
 log = logging.getLogger(__name__)
@@ -186,15 +187,16 @@ class _Answer(asyncio.Protocol):
 class Alerting:
     """Watches for alerts from `start` to `close`."""
 
-    def __init__(self, console: Console, webhook: Webhook, thresholds: Thresholds) -> None:
+    def __init__(self, console: Console, webhook: Webhook, thresholds: Thresholds, past: HistorySource) -> None:
+        """Create it; new dead letters are those of *past*, which also a console without a history has."""
         self._console = console
+        self._past = past
         self._webhook = webhook
         self._alerts = Alerts(thresholds)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to watch."""
-        self._console.history.begin()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
@@ -208,11 +210,12 @@ class Alerting:
     async def look(self) -> None:
         """Check the cluster once and send the alerts that changed."""
         console = self._console
-        found = await attention(console.cluster, console.history)
-        told = self._alerts.update(found.value, dict(console.history.growing()), console.world.clock.now_ms())
+        now_ms = console.world.clock.now_ms()
+        found = await attention(console.cluster, console.past)
+        dead_letters, _ = await new_dead_letters(self._past, now_ms)
+        told = self._alerts.update(found.value, dict(dead_letters), now_ms)
         if told:
             alerts = [attrs.asdict(each) for each in told]
-            now_ms = console.world.clock.now_ms()
             names = console.name_servers
             self._webhook.send({"version": 1, "name_servers": names, "sent_ms": now_ms, "alerts": alerts})
 

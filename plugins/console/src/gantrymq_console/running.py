@@ -94,7 +94,9 @@ class RunningConsole:
 
     def alert(self, webhook: Webhook, thresholds: Thresholds) -> None:
         """Send alerts from `start` on."""
-        self._alerting = Alerting(self.console, webhook, thresholds)
+        if self._history is None:  # new dead letters are counted for alerts all the same
+            self._history = History(self._cluster, HistoryOptions(hours=1, days=1))
+        self._alerting = Alerting(self.console, webhook, thresholds, self._history)
 
     async def start(self, host: str, port: int) -> str:
         """Start, and return the address for browsers.

@@ -26,9 +26,10 @@ from gantrymq_console.data.brokers import (
 )
 from gantrymq_console.data.cluster import Aged, Cluster
 from gantrymq_console.data.groups import GroupRow, latest_groups
-from gantrymq_console.data.history import History
 from gantrymq_console.data.nameservers import NameServers, name_servers
 from gantrymq_console.history.changes import Changes
+from gantrymq_console.history.reading import HOUR_MS, HistorySource, HistoryUnavailable
+from gantrymq_console.values import Long
 from gantrymq_console.web.texts import DEFAULT, texts_of
 
 AGE_S: Final = 5.0
@@ -87,12 +88,12 @@ class Attention:
     changes: Changes | None = None  # in the last hour; the home page adds them
 
 
-async def attention(cluster: Cluster, history: History) -> Aged[Attention]:
+async def attention(cluster: Cluster, past: HistorySource) -> Aged[Attention]:
     """Check the whole cluster, at most every 5 s. Does not fail: a missing answer is a problem itself."""
-    return await cluster.shared("attention", AGE_S, lambda: _attention(cluster, history))
+    return await cluster.shared("attention", AGE_S, lambda: _attention(cluster, past))
 
 
-async def _attention(cluster: Cluster, history: History) -> Attention:
+async def _attention(cluster: Cluster, past: HistorySource) -> Attention:
     asking = Asking(cluster.world.clock, DEADLINE_S)
     looks = await asyncio.gather(name_servers(cluster), _brokers(cluster), _groups(cluster))
     servers, brokers, (late, unknown, missing) = looks
@@ -121,9 +122,10 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
     for title, every in figures.items():
         found += _of_figures(title, every or ())
     found += _of_groups(late)
-    for name, count in list(history.growing().items())[:_MOST_OF_A_KIND]:
+    dead_letters, since_ms = await new_dead_letters(past, cluster.world.clock.now_ms())
+    for name, count in list(dead_letters.items())[:_MOST_OF_A_KIND]:
         fields, link = {"group": name, "count": count}, ("groups", name, "dlq")
-        found.append(Problem("dead_letters", "warn", name, fields, link, history.looked_since(name)))
+        found.append(Problem("dead_letters", "warn", name, fields, link, since_ms))
     found.sort(key=lambda each: each.level != "bad")
     return Attention(
         tuple(found),
@@ -137,6 +139,20 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         (*missing, *asking.missing),
         brokers.partial,
     )
+
+
+async def new_dead_letters(past: HistorySource, now_ms: int) -> tuple[dict[str, Long], int | None]:
+    """Return how many dead letters groups got within the last hour, the most first, and since when they are counted.
+
+    There are none if the history does not tell.
+    """
+    window = past.window(HOUR_MS, now_ms)
+    try:
+        moved, since_ms = await past.moved("group", "dead_letters", window), await past.known_since()
+    except HistoryUnavailable:
+        return {}, None
+    grown = {name: Long(last - first) for name, (first, last) in moved.items() if last > first}
+    return dict(sorted(grown.items(), key=lambda each: -each[1])), max(window.begin_ms, since_ms or 0)
 
 
 async def _brokers(cluster: Cluster) -> Overview:

@@ -27,7 +27,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq_console.history.packing import KIND_NAMES, Values, pack_sample
-from gantrymq_console.history.periods import COARSE, KEY_PERIODS, Ends, Level, Period
+from gantrymq_console.history.periods import COARSE, KEY_PERIODS, LEVELS, Ends, Level, Period
 from gantrymq_console.history.reading import Mark
 
 APPLICATION: Final = 0x474D5148  # "GMQH"
@@ -36,6 +36,7 @@ MOST_MARKS: Final = 20_000
 MEMORY: Final = ":memory:"
 _PAGE: Final = 4096
 _FULL_SHARE: Final = 0.95  # of the bound, from which on periods are deleted
+_FILL: Final = 1.4  # bytes of pages for a byte of rows, of which not all pages are full
 _ROW_BYTES: Final = 20  # of a row without its data
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _TABLES: Final = f"""
@@ -124,6 +125,7 @@ class HistoryFile:
         """
         self.path = path
         self._bounds = bounds
+        self.is_short = False  # whether periods were deleted that would be kept in a larger file
         self._lock = Lock()
         self._db = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
         try:
@@ -196,17 +198,17 @@ class HistoryFile:
                 "INSERT INTO marks (at_ms, word, kind, name, fields) VALUES (?, ?, ?, ?, ?)",
                 [(each.at_ms, each.word, each.kind, each.name, json.dumps(dict(each.fields))) for each in batch.marks],
             )
+            if packed:
+                self._prune(db, sum(_size(rows) for _, rows in packed) + sum(len(each[-1]) for each in samples))
             for ended, rows in packed:
                 self._write_period(db, ended, rows)
-            if packed:
-                self._prune(db)
             if any(each.period.level is COARSE for each, _ in packed):
                 deleted = self._prune_names(db, batch, ids)
         return deleted
 
     def _write_period(self, db: sqlite3.Connection, ended: Ended, rows: Sequence[tuple[str, int, bytes]]) -> None:
         period, level = ended.period, ended.period.level.number
-        size = sum(_ROW_BYTES + len(data) for _, _, data in rows)
+        size = _size(rows)
         bits = [period.bits(kind) for kind in KIND_NAMES]
         marks = ", ".join("?" * (5 + len(bits)))
         values = (level, period.number, ended.chain, period.begin, size, *bits)
@@ -218,7 +220,8 @@ class HistoryFile:
         )
         db.execute("DELETE FROM samples WHERE level = ? AND number <= ?", (level, period.number))
 
-    def _prune(self, db: sqlite3.Connection) -> None:
+    def _prune(self, db: sqlite3.Connection, coming: int) -> None:
+        """Delete periods so that the file has room for *coming* bytes, and keeps one period less than it may."""
         kept: dict[int, tuple[int, int, int]] = {
             level: (count, least, size)
             for level, count, least, size in db.execute(
@@ -226,13 +229,19 @@ class HistoryFile:
             )
         }
         for level, most in ((0, self._bounds.fine_periods), (1, self._bounds.coarse_periods)):
-            while level in kept and kept[level][0] > most:
+            while level in kept and kept[level][0] >= most:
                 self._delete_oldest(db, level, kept)
-        while kept and self._used(db) > _FULL_SHARE * self._bounds.most_bytes:
+        room = _FULL_SHARE * self._bounds.most_bytes - _FILL * coming
+        self.is_short = (bool(kept) and self._used(db) > room) or (self.is_short and not self._is_whole(kept))
+        while kept and self._used(db) > room:
             level = max(kept, key=lambda each: kept[each][2])
-            if kept[level][0] < 2:
-                return
             self._delete_oldest(db, level, kept)
+            if not kept[level][0]:
+                del kept[level]
+
+    def _is_whole(self, kept: Mapping[int, tuple[int, int, int]]) -> bool:
+        """Return whether all levels have as many periods as they may."""
+        return all(each[0] + 1 >= self._bounds.of(level) for level in LEVELS if (each := kept.get(level.number)))
 
     def _delete_oldest(self, db: sqlite3.Connection, level: int, kept: dict[int, tuple[int, int, int]]) -> None:
         count, number, size = kept[level]
@@ -260,6 +269,19 @@ class HistoryFile:
     def _used(self, db: sqlite3.Connection) -> int:
         (pages,), (free,) = (db.execute(f"PRAGMA {each}").fetchone() for each in ("page_count", "freelist_count"))
         return int((pages - free) * _PAGE)
+
+    def complete_since_ms(self, level: Level) -> int | None:
+        """Return the wall time of the first period of which the value of every subject is known, None without one.
+
+        In the ones before, a row may have been deleted that has the value of a subject that did not change.
+        """
+        with self._lock:
+            found = self._db.execute(
+                "SELECT begin FROM periods WHERE level = :level AND (chain = number OR number >= "
+                "(SELECT min(number) FROM periods WHERE level = :level) + :key) ORDER BY number LIMIT 1",
+                {"level": level.number, "key": KEY_PERIODS},
+            ).fetchone()
+        return None if found is None else found[0] * level.step_ms
 
     def oldest_ms(self, level: Level) -> int | None:
         """Return the wall time at which the period begins that was written first, None without one."""
@@ -326,6 +348,10 @@ class HistoryFile:
         return [
             Mark(at, word, kind, name, json.loads(fields)) for at, word, kind, name, fields in reversed(list(found))
         ]
+
+
+def _size(rows: Sequence[tuple[str, int, bytes]]) -> int:
+    return sum(_ROW_BYTES + len(data) for _, _, data in rows)
 
 
 def is_damage(problem: sqlite3.Error) -> bool:

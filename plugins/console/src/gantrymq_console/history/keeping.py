@@ -104,7 +104,16 @@ class History:
     @property
     def problem(self) -> str:
         """See `HistorySource.problem`."""
-        return self._failure or self._note
+        return self._failure or self._note or self._bound_reached()
+
+    def _bound_reached(self) -> str:
+        if self._file is None or not self._file.is_short or self._path is None:
+            return ""
+        return (
+            f"The file of the history has reached its bound of {self._options.most_bytes} bytes, so that the oldest "
+            "samples are deleted earlier than the settings say: a higher --history-bytes (in a broker "
+            "consoleHistoryBytes) keeps more."
+        )
 
     def begin(self) -> None:
         """Sample until `close`; or, unless always, for a minute."""
@@ -307,7 +316,7 @@ class History:
 
     async def _fine_since(self, window: Window) -> int:
         """Return up to when a window has no samples any more, but points of five minutes."""
-        stored = await self._reading(lambda file: file.oldest_ms(FINE), None)
+        stored = await self._reading(lambda file: file.complete_since_ms(FINE), None)
         if stored is None:
             stored = min((each.begin * FINE.step_ms for each in self._recent.periods(FINE)), default=window.end_ms)
         return max(window.begin_ms, min(window.end_ms, stored))

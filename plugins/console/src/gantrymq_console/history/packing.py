@@ -8,7 +8,7 @@ A row has the series of one subject, in the order of `KINDS`::
     the values of all varying series: of all values the fourth bytes, then the third ones, and so on
 
 Values are little-endian float32; NaN is an unknown one. Of words that are not counts (`_COUNTS`) the last 12 bits are
-left out, which leaves a relative error below 1/4096. The bytes are sorted by place because the upper ones hardly differ
+left out, which leaves a relative error below 1/2048. The bytes are sorted by place because the upper ones hardly differ
 and compress well.
 
 A sample has a section for each of its kinds and series: header, numbers of subjects, and their values as float32. It is

@@ -23,7 +23,6 @@ _CHANGES_AGE_S: Final = 30.0
 
 async def home(context: RequestContext) -> View:
     """Show the cluster at one glance."""
-    context.console.history.look()
     asking = Asking(context.console.world.clock)
     found, changes = await asking.needed(_looks(context))
     data = attrs.evolve(found.value, changes=changes)
@@ -32,7 +31,7 @@ async def home(context: RequestContext) -> View:
 
 
 async def _looks(context: RequestContext) -> tuple[Aged[Attention], Changes]:
-    return await asyncio.gather(attention(context.cluster, context.console.history), _changes(context))
+    return await asyncio.gather(attention(context.cluster, context.console.past), _changes(context))
 
 
 async def _changes(context: RequestContext) -> Changes:

@@ -16,7 +16,6 @@ from gantrymq_console.access.audit import Audit, Entry
 from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.history import History
 from gantrymq_console.data.resend_notes import ResendNotes
 from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.values import to_json
@@ -153,7 +152,6 @@ class Console:
     state: Path | None = None  # folder of its files; None: nothing is kept
     recent: RecentTopics = attrs.field(factory=RecentTopics)
     refreshes: Refreshes = attrs.field(factory=Refreshes)
-    history: History = attrs.field(default=attrs.Factory(lambda self: History(self.cluster), takes_self=True))
     past: HistorySource = attrs.field(factory=NoHistory)  # what pages show of the time before
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
     resend_notes: ResendNotes = attrs.field(

@@ -15,14 +15,12 @@ from starlette.exceptions import HTTPException
 from gantrymq.client import Client, Credentials
 from gantrymq.plugin.world import Timer
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.history import History
 from gantrymq_console.history import keeping
 from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.web.console import Console, Refreshes
 
 MOST: Final = 64  # clients
 UNUSED_S: Final = 600.0  # after which a client is closed
-_HISTORY_BYTES: Final = 2 * 1024 * 1024
 
 
 @attrs.define(eq=False)
@@ -108,8 +106,7 @@ class UserConsoles:
         past: HistorySource = base.past
         if not isinstance(past, NoHistory):
             past = keeping.History(cluster, keeping.HistoryOptions(hours=1, days=1), always=False)
-        refreshes, history = Refreshes(base.refreshes.pace), History(cluster, _HISTORY_BYTES)
-        console = attrs.evolve(base, cluster=cluster, refreshes=refreshes, history=history, past=past)
+        console = attrs.evolve(base, cluster=cluster, refreshes=Refreshes(base.refreshes.pace), past=past)
         return UserConsole(console, credentials, self._clock.monotonic())
 
     def _close_oldest(self) -> None:
