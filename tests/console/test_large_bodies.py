@@ -50,7 +50,7 @@ def test_a_list_decompresses_the_beginnings(visitor, large, query):
 
 def test_the_message_page_shows_a_part_and_the_download_has_all(visitor, large):
     path = f"/messages/{large.message_id}"
-    assert "Shortened: the first 64.0 KiB are shown" in visitor.get(f"{path}?topic=Orders").text
+    assert "Bytes 0 to 65,536; the body is longer" in visitor.get(f"{path}?topic=Orders").text
     twin = visitor.api(f"{path}?topic=Orders&whole=yes")["data"]
     assert (twin["body"]["shown"], twin["body"]["is_shortened"], twin["body"]["problem"]) == (str(MIB), True, "")
     assert twin["facts"]["is_shortened"]

@@ -557,7 +557,11 @@ def test_messages_of_an_inner_batch_are_listed_one_by_one(tmp_path):
         commit(visitor, "billing", "Orders", 20)
         page = visitor.get(visitor.get("/topics/Orders/messages").link("k-15"))
         assert page.status == 200 and "n-15" in page.text
-        actions = [each.action.rpartition("/")[2] for each in page.forms if "/messages/" in each.action]
+        actions = [
+            each.action.rpartition("/")[2]
+            for each in page.forms
+            if "/messages/" in each.action and each.method == "post"
+        ]
         assert actions == ["again", "again"], "brokers deliver whole inner batches to one member only"
         assert visitor.request("GET", page.link("Download the body")).content == b"n-15"
         assert "n-15" in visitor.get(page.link("Edit a copy and send it")).text

@@ -372,6 +372,95 @@ def test_lists_break_no_addresses_numbers_and_names(visitor, site, size):
         site.run(client.close())
 
 
+VISIBLE = """(selector) => {
+  const box = document.querySelector(selector).getBoundingClientRect();
+  return box.height > 0 && box.top >= 0 && box.bottom <= innerHeight;
+}"""
+
+
+def test_body_and_verdicts_are_seen_without_scrolling(visitor, site):
+    visitor.search(site.ids[7])
+    visitor.page.wait_for_url("**/messages/**")
+    assert visitor.clicks <= 1
+    for selector in ("section.body .json > details > div > .v", "section.consumers tbody tr td"):
+        assert visitor.page.evaluate(VISIBLE, selector), selector
+    left, right = (visitor.page.locator(f"section.{each}").bounding_box() for each in ("body", "consumers"))
+    assert abs(left["y"] - right["y"]) < 2 and left["x"] + left["width"] <= right["x"]
+    visitor.page.set_viewport_size({"width": 990, "height": 900})
+    left, right = (visitor.page.locator(f"section.{each}").bounding_box() for each in ("body", "consumers"))
+    assert left["y"] + left["height"] <= right["y"]  # one column
+
+
+def test_json_is_folded_by_a_click(visitor, site):
+    visitor.search(site.ids[7])
+    assert "9007199254740993" in visitor.text
+    visitor.click(".json summary")
+    assert "9007199254740993" not in visitor.text and visitor.clicks <= 2
+    visitor.link("Text")
+    assert '"note": "<b>4711</b>"' in visitor.text
+
+
+def test_a_time_line_is_drawn_with_text_beside_it(visitor, site):
+    visitor.search(site.ids[7])
+    picture = visitor.page.get_by_role("img", name=re.compile("^Time line of"))
+    assert picture.is_visible() and "billing" in picture.text_content() and "archive" in picture.text_content()
+    listed = visitor.page.locator("ol.timeline li")
+    assert picture.locator("g").count() >= 2 and "Stored at" in "".join(listed.all_inner_texts())
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_tabs_of_a_message_on_a_phone(browser, site, script):
+    context = browser.new_context(
+        viewport={"width": 360, "height": 740}, locale="en-GB", java_script_enabled=script, has_touch=True
+    )
+    page = context.new_page()
+    page.goto(site.url + f"messages/{site.ids[7]}?topic=Orders")
+    body, verdicts = page.locator("section.body"), page.locator("section.consumers")
+    assert body.is_visible() and not verdicts.is_visible()
+    page.get_by_text("Who consumed it", exact=True).first.click()
+    assert verdicts.is_visible() and not body.is_visible() and "billing" in verdicts.inner_text()
+    choice = page.get_by_role("radio", name="Who consumed it")
+    assert choice.is_checked()
+    choice.press("ArrowUp")
+    assert body.is_visible() and page.get_by_role("radio", name="Body").is_checked()
+    context.close()
+
+
+def test_a_body_in_another_charset(visitor, site):
+    text = "订单已付款"
+    sent = site.run(_send_body(site.namesrv, text.encode("gbk")))
+    visitor.page.goto(f"{site.url}messages/{sent}?topic=Bodies")
+    assert text not in visitor.text
+    visitor.choose("charset", "gbk")
+    visitor.click("section.body form button")
+    assert text in visitor.text and "charset=gbk" in visitor.page.url and visitor.clicks <= 2
+
+
+def test_a_place_in_a_large_body_is_found(visitor, site):
+    lines = "".join(f"line {number:06} <b>of a long text</b>\n" for number in range(30_000))
+    sent = site.run(_send_body(site.namesrv, lines.encode()))
+    visitor.page.goto(f"{site.url}messages/{sent}?topic=Bodies")
+    assert "line 025000" not in visitor.text
+    visitor.page.fill("main input[name=find]", "line 025000")
+    visitor.page.press("main input[name=find]", "Enter")
+    visitor.page.locator("main", has_text="1 place.").wait_for()
+    visitor.click("section.hits a")
+    assert "line 024999 <b>" in visitor.text and visitor.page.locator("pre mark").inner_text() == "line 025000"
+    assert visitor.clicks <= 1  # and Enter
+    visitor.link("Last")
+    assert "line 029999" in visitor.text
+    visitor.link("First")
+    assert "line 000000" in visitor.text and "line 025000" not in visitor.page.inner_text("pre")
+
+
+async def _send_body(namesrv: str, body: bytes) -> str:
+    """Send to a topic of its own, because other tests count messages; return the id."""
+    async with Client(namesrv) as client, client.admin as admin:
+        await admin.create_topic_in(TopicConfig("Bodies", read_queues=1, write_queues=1))
+        await client.wait_ready("Bodies")
+        return (await client.producer("shop").send(Message("Bodies", body))).message_id
+
+
 def test_a_long_id_is_cut_in_the_middle_and_copied(browser, site):
     context = browser.new_context(locale="en-GB", permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
@@ -506,13 +595,14 @@ def test_every_page_is_accessible_and_fits(browser, site):
     """axe-core finds no violation, and no page scrolls sideways. Pictures are kept if there is a folder for them."""
     axe = axe_script()
     found: list[str] = []
+    message = f"messages/{site.ids[7]}?topic=Orders"
     for size, (width, height) in SIZES.items():
         # axe-core looks at the light pages of a desktop and at the dark ones of a phone.
         schemes = ("dark", "light") if size == "wide" else ("light", "dark")
         schemes = schemes if SCREENS else schemes[1:]
         context = browser.new_context(viewport={"width": width, "height": height}, bypass_csp=True, locale="en-GB")
         page = context.new_page()
-        for state in STATES:
+        for state in (*STATES, message, f"{message}&form=text&charset=gbk&find=total"):
             page.goto(site.url + state)
             name = re.sub(r"[^a-zA-Z0-9]+", "-", state).strip("-") or "home"
             for scheme in schemes:

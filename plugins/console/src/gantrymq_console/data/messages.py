@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -258,15 +258,31 @@ async def whole_parts(cluster: Cluster, message: ReceivedMessage) -> Iterator[by
     """
     if not message.is_shortened:
         return iter((message.body,))
+    record = await _record(cluster, message)
+    await cluster.world.workers.run(_check_body, record.body, record.sys_flag)  # before the first part is sent
+    return decompressed_parts(record.body, record.sys_flag, _PART_BYTES)
+
+
+async def open_body(cluster: Cluster, message: ReceivedMessage, part_bytes: int) -> Iterator[bytes]:
+    """Return the whole body in parts, read again if only the beginning was decompressed; errors come with the parts.
+
+    Raises:
+        GantryError: as `whole`.
+    """
+    if not message.is_shortened:
+        return (message.body[at : at + part_bytes] for at in range(0, len(message.body), part_bytes))
+    record = await _record(cluster, message)
+    return decompressed_parts(record.body, record.sys_flag, part_bytes)
+
+
+async def _record(cluster: Cluster, message: ReceivedMessage) -> Any:
     queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
     found = await cluster.reader.pull_records(
         queue, message.queue_offset, max_count=1, expression=ALL, expression_type=TAG
     )
     for record in iter_records(found.records):
         if record.log_offset == message.log_offset:
-            body, sys_flag = record.body, record.sys_flag
-            await cluster.world.workers.run(_check_body, body, sys_flag)  # before the first part is sent
-            return decompressed_parts(body, sys_flag, _PART_BYTES)
+            return record
         break
     raise _gone(message)
 

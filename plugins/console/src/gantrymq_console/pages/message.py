@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 import attrs
+from markupsafe import Markup
 from starlette.responses import Response, StreamingResponse
 
 from gantrymq.client import ReceivedMessage
 from gantrymq.errors import NoMessageFound
-from gantrymq.plugin.client import EndTransaction, Pub, SubAfter, SubBefore
 from gantrymq.plugin.names import DLQ_PREFIX
 from gantrymq.plugin.properties import REAL_TOPIC
 from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking, Missing
-from gantrymq_admin.consumption import Consumption, Reason, Traced, Verdict, consumers_of
+from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
 from gantrymq_admin.consumption.evidence import Evidence, as_json, evidence, missing_sentence
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import bodies, messages, resends
-from gantrymq_console.data.messages import MessageDetails
+from gantrymq_console.data import messages, resends
+from gantrymq_console.data.body_forms import CHARSETS, FORMS, SHOWN_BYTES, WHOLE_BYTES, Body, body_of
+from gantrymq_console.data.body_parts import READ_BYTES, Hits, Part, find, part_of
 from gantrymq_console.data.resends import SentAgain, SourceLetter
+from gantrymq_console.data.timeline import Moment, timeline
 from gantrymq_console.data.topics import kind_by_name, own_topics
+from gantrymq_console.web.body_html import json_html, text_html
 from gantrymq_console.web.context import RequestContext
+from gantrymq_console.web.lanes import lanes
 from gantrymq_console.web.pages import Download, Page, Section, View
+from gantrymq_console.web.render import time
 
-MOST: Final = 200
-_ORDER: Final = ("born", "sent", "not_sent", "stored", "delivered")  # of events in one millisecond; others are later
-_STATES: Final = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled_back"}
 _LARGE_BYTES: Final = 16 * 1024
+_LAST: Final = "last"  # value of the parameter "from"
 _BY_POSITIONS: Final = (Reason.PASSED, Reason.POPPED, Reason.CONSUMED_AFTER_RETRIES)
 _SIGNS: Final = {
     Reason.CONSUMED: "good",
@@ -50,68 +52,35 @@ _SIGNS: Final = {
 
 
 @attrs.frozen
-class Moment:
-    """One event, with the key and the fields of its sentence."""
-
-    time_ms: int | None  # None: not recorded
-    key: str
-    sign: str  # good, bad or unknown
-    fields: Mapping[str, Any] = attrs.field(factory=dict)
-
-
-def timeline(message: MessageDetails, trace: Sequence[Traced]) -> list[Moment]:
-    """Return up to `MOST` events of a message in the order of time, from its record and from the message trace.
-
-    Times in a trace are from the clock of the client that wrote it.
-    """
-    stored = {"broker": message.broker or message.store_host}
-    found = [Moment(message.stored_ms, "message.line.stored", "good", stored)]
-    if not any(isinstance(each.record, Pub) for each in trace):
-        found.append(Moment(message.born_ms, "message.line.born", "unknown", {"client": message.born_host}))
-    groups = {each.record.request_id: each.record.group for each in trace if isinstance(each.record, SubBefore)}
-    found += [_moment(each, groups) for each in trace]
-    found.sort(key=_order)
-    return found[:MOST]
-
-
-def _order(moment: Moment) -> tuple[int, int]:
-    word = moment.key.rpartition(".")[2]
-    at = moment.time_ms if moment.time_ms is not None else 2**63
-    return at, _ORDER.index(word) if word in _ORDER else len(_ORDER)
-
-
-def _moment(traced: Traced, groups: Mapping[str, str]) -> Moment:
-    record, client = traced.record, traced.born_host
-    match record:
-        case Pub():
-            sent = "sent" if record.success else "not_sent"
-            fields = {"client": client, "group": record.group, "took": record.cost_ms}
-            return Moment(record.time_ms, f"message.line.{sent}", _sign(record.success), fields)
-        case SubBefore():
-            fields = {"client": client, "group": record.group, "failures": record.retry_times}
-            return Moment(record.time_ms, "message.line.delivered", "unknown", fields)
-        case SubAfter():
-            ended = "consumed" if record.success else "failed"
-            group = record.group or groups.get(record.request_id, "")
-            fields = {"client": client, "group": group, "took": record.cost_ms}
-            return Moment(record.time_ms or None, f"message.line.{ended}", _sign(record.success), fields)
-        case EndTransaction():
-            word = _STATES.get(record.state, "undecided")
-            fields = {"client": client, "group": record.group}
-            return Moment(record.time_ms, f"message.line.{word}", "unknown", fields)
-
-
-def _sign(success: bool) -> str:
-    return "good" if success else "bad"
-
-
-@attrs.frozen
 class GroupLine:
     """The verdict on one group, for the template."""
 
     verdict: Verdict
     sign: str
     evidence: Evidence
+
+
+@attrs.frozen
+class BodyView:
+    """How a body is asked for and shown."""
+
+    body: Body
+    find: str  # text that is searched for
+    hits: Hits | None
+    size: int | None  # bytes of the whole body; None if it was not decompressed to its end
+    part_bytes: int
+    html: Markup = attrs.field(metadata={"json": False})
+    is_tree: bool = attrs.field(metadata={"json": False})
+
+    @property
+    def previous(self) -> int | None:
+        """The byte with which the part before begins."""
+        return max(0, self.body.start - self.part_bytes) if self.body.start else None
+
+    @property
+    def next(self) -> int | None:
+        """The byte with which the part behind begins."""
+        return self.body.end if self.size is None or self.body.end < self.size else None
 
 
 @attrs.frozen
@@ -125,17 +94,24 @@ class MessagePage:
     same_id: int  # other messages with the same unique id
     number: int  # index of this one, from 0
     at: str  # broker:queue:offset, if no id finds it
-    body: bodies.Body | None  # None if the user's role does not permit to read it
+    body: Body | None  # None if the user's role does not permit to read it
     form: str
+    charset: str  # as asked for; empty: UTF-8, or hexadecimal digits
     whole: bool
     may_send: bool
     send_to: str  # topic that copies can be sent to; empty if there is none
     consumers: Mapping[str, Any]
     timeline: Sequence[Moment]
+    hits: Hits | None  # of a search in the body
     consumption: Consumption = attrs.field(metadata={"json": False})
     lines: Sequence[GroupLine] = attrs.field(metadata={"json": False})
+    view: BodyView | None = attrs.field(metadata={"json": False})
+    picture: Markup = attrs.field(metadata={"json": False})
+    sentences: Sequence[Markup] = attrs.field(metadata={"json": False})  # of *timeline*
     resent: SentAgain | None = None  # of a dead letter: whether it was sent again; None for other messages, and unknown
     source: SourceLetter | None = None  # the dead letter that it was sent again from
+    charsets: Sequence[str] = attrs.field(default=tuple(CHARSETS), metadata={"json": False})
+    forms: Sequence[str] = attrs.field(default=FORMS[1:], metadata={"json": False})
 
     @property
     def may_deliver(self) -> bool:
@@ -151,11 +127,10 @@ class MessagePage:
 async def show(context: RequestContext) -> View:
     """Show a message by its offset id, or by its unique id and topic."""
     message_id, topic = context.names["id"], context.text("topic")
-    form, whole = context.choice("form", bodies.FORMS), context.choice("whole", ("no", "yes")) == "yes"
+    asked = _asked(context)
     number, start = context.number("number", 0, at_most=31), context.start
     asking = Asking(context.console.world.clock)
-    most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
-    found = await messages.by_id(context.cluster, asking, topic, message_id, context.text("at"), most)
+    found = await messages.by_id(context.cluster, asking, topic, message_id, context.text("at"), asked.part_bytes)
     if number >= len(found):
         raise NoMessageFound(f"there are {len(found)} messages with the id {message_id}, not {number + 1}")
     message = found[number]
@@ -170,11 +145,14 @@ async def show(context: RequestContext) -> View:
         brokers=await context.cluster.addresses(),
         is_only=len(found) == 1 and not context.text("at") and messages.found_by_unique_id(message, message_id, asking),
     )
-    body = None
+    view = None
     if context.may(Role.READER):
-        body = await _body(context, message, form, most)
+        view = await _body(context, message, asked)
         await context.console.record_read(context, "message.title", f"{message.topic} {message_id}")
-    facts = messages.details_of(message)
+    resent = await _resent(context, asking, message)
+    facts, lines = messages.details_of(message), _lines(consumption)
+    moments = timeline(facts, consumption.trace, consumption.verdicts, resent)
+    sentences = [_sentence(context, each) for each in moments]
     data = MessagePage(
         facts,
         message.offset_id.lower() == message_id.lower(),
@@ -182,16 +160,21 @@ async def show(context: RequestContext) -> View:
         len(found) - 1,
         number,
         context.text("at"),
-        body,
-        form,
-        whole,
+        view.body if view is not None else None,
+        asked.form,
+        asked.charset,
+        asked.part_bytes == WHOLE_BYTES,
         context.may(Role.OPERATOR),
         await _send_to(context, facts),
         as_json(consumption),
-        timeline(facts, consumption.trace),
+        moments,
+        view.hits if view is not None else None,
         consumption,
-        _lines(consumption),
-        await _resent(context, asking, message),
+        lines,
+        view,
+        lanes(context, moments, sentences, [_named(context, each) for each in lines]),
+        sentences,
+        resent,
         resends.source_of(message),
     )
     missing = [*asking.missing, *(_missing(each) for each in consumption.missing)]
@@ -223,12 +206,75 @@ async def _send_to(context: RequestContext, facts: messages.MessageDetails) -> s
     return next((topic for topic in topics if topic and kind_by_name(topic, own) != "system"), "")
 
 
-async def _body(context: RequestContext, message: ReceivedMessage, form: str, most: int) -> bodies.Body:
-    """Return the body to show; a large one is made in a thread, because that takes a part of a second."""
-    make = partial(bodies.body_of, message.body, message.body_problem, form, most, is_shortened=message.is_shortened)
-    if min(len(message.body), most) < _LARGE_BYTES:
-        return make()
-    return await context.console.world.workers.run(make)
+@attrs.frozen
+class _Asked:
+    """What the address says about the body."""
+
+    form: str
+    charset: str
+    start: int | None  # byte; None: the last part
+    part_bytes: int
+    find: str
+
+
+def _asked(context: RequestContext) -> _Asked:
+    last = context.text("from") == _LAST
+    return _Asked(
+        context.choice("form", FORMS),
+        context.choice("charset", ("", *CHARSETS)),
+        None if last else context.number("from", 0),
+        WHOLE_BYTES if context.choice("whole", ("no", "yes")) == "yes" else SHOWN_BYTES,
+        context.request.query_params.get("find", ""),
+    )
+
+
+async def _body(context: RequestContext, message: ReceivedMessage, asked: _Asked) -> BodyView:
+    """Return the body to show; a large one is read and made in a thread, because that takes a part of a second."""
+    run = context.console.world.workers.run
+    hits, size = None, None if message.is_shortened else len(message.body)
+    if asked.find:
+        parts = await messages.open_body(context.cluster, message, READ_BYTES)
+        hits = await run(find, parts, asked.find, asked.charset or "utf-8")
+        size = int(hits.searched) if size is None and not (hits.problem or hits.unwritable) else size
+    if asked.start == 0:
+        part = Part(0, message.body[: asked.part_bytes], size)
+    else:
+        parts = await messages.open_body(context.cluster, message, READ_BYTES)
+        part = await run(part_of, parts, asked.start, asked.part_bytes)
+    size = part.size if size is None else size
+
+    def made() -> BodyView:
+        problem = part.problem or ("" if message.is_shortened else message.body_problem)
+        body = body_of(
+            part.data,
+            problem,
+            asked.form,
+            asked.part_bytes,
+            is_shortened=size is None,
+            charset=asked.charset,
+            start=part.start,
+            size=size,
+        )
+        tree = json_html(body) if body.form == "json" else None
+        found = asked.find if body.form == "text" and hits is not None and hits.count else ""
+        html = text_html(body.marked, found) if tree is None else tree
+        return BodyView(body, asked.find, hits, size, asked.part_bytes, html, tree is not None)
+
+    return made() if len(part.data) < _LARGE_BYTES else await run(made)
+
+
+def _sentence(context: RequestContext, moment: Moment) -> Markup:
+    """Return the sentence of an event."""
+    fields = {
+        name: time(context, each, relative=False) if name.endswith("_at") else each
+        for name, each in moment.fields.items()
+    }
+    return context.texts(moment.key, **fields)
+
+
+def _named(context: RequestContext, line: GroupLine) -> tuple[str, str, str]:
+    reason = line.verdict.reason.value.replace("-", "_")
+    return line.verdict.group, line.sign, context.texts.plain(f"message.reason.{reason}")
 
 
 def _lines(found: Consumption) -> list[GroupLine]:

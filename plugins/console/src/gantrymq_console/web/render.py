@@ -27,6 +27,7 @@ from starlette.responses import Response
 from gantrymq.plugin.model import Value
 from gantrymq.plugin.names import is_system_topic
 from gantrymq_console.access.users import Role
+from gantrymq_console.data.body_forms import UNDECODED
 from gantrymq_console.web import charts
 from gantrymq_console.web.compiling import DirectCalls, escaped
 from gantrymq_console.web.context import THEMES, RequestContext
@@ -229,6 +230,8 @@ def _signs(found: re.Match[str]) -> str:
 def _sign(letter: str) -> str:
     if unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn"):
         return letter
+    if UNDECODED <= ord(letter) <= UNDECODED + 0xFF:
+        return f'<span class="sign">\\x{ord(letter) - UNDECODED:02x}</span>'
     return f'<span class="sign">U+{ord(letter):04X}</span>'
 
 
