@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 from console_members import join
@@ -12,10 +13,12 @@ from polling import wait_until
 from gantrymq.client import Client, Message
 from gantrymq.client.tracing.records import EndTransaction, MessageType, Pub, SubAfter, SubBefore
 from gantrymq.model.group import GroupConfig
-from gantrymq_admin.consumption import Traced
+from gantrymq_admin.consumption import Copy, Pop, Stage, Traced
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.body_forms import body_of, indented
-from gantrymq_console.data.timeline import timeline
+from gantrymq_console.data.resends import SentAgain
+from gantrymq_console.data.timeline import Moment, timeline
+from gantrymq_console.web.lanes import MOST_COLUMNS, MOST_LANES, lanes
 from gantrymq_console.web.render import shown_values
 from gantrymq_console.web.texts import texts_of
 
@@ -257,3 +260,84 @@ def test_unknown_times_of_evidence_are_called_so(language, time):
     values = {"client": "<c>", "time_at": None, "took_ms": None, "failures": 1234}
     text = context.texts("evidence.consumed", **shown_values(context, values))
     assert text.count(time) == 2 and "1234" in text and "&lt;c&gt;" in text
+
+
+FACTS = SimpleNamespace(broker="broker-a", store_host="", stored_ms=1000, born_ms=990, born_host="h")
+
+
+def verdict_of(copies=(), pop=None):
+    facts = SimpleNamespace(copies=copies, pop=pop)
+    return SimpleNamespace(group="billing", facts=facts)
+
+
+def test_copies_pops_and_resends_are_in_the_time_line():
+    copies = (
+        Copy(Stage.DELAYED, "SCHEDULE_TOPIC_XXXX", "broker-a", 0, 1, 2000, 1, "A", due_ms=12_000),
+        Copy(Stage.RETRY, "%RETRY%billing", "broker-a", 0, 1, 12_000, 1, "B"),
+        Copy(Stage.DEAD_LETTER, "%DLQ%billing", "broker-b", 0, 1, 60_000, 16, "C"),
+    )
+    again = SentAgain("yes", 90_000, "ann", "Orders")
+    line = timeline(FACTS, (), [verdict_of(copies, Pop(1500, 61_500, False))], again)
+    assert [(each.word, each.time_ms, each.group) for each in line] == [
+        ("born", 990, ""),
+        ("stored", 1000, ""),
+        ("popped", 1500, "billing"),
+        ("put_back", 2000, "billing"),
+        ("retried", 12_000, "billing"),
+        ("dead_letter", 60_000, "billing"),
+        ("sent_again_by", 90_000, ""),
+    ]
+    assert line[3].fields["due_at"] == 12_000 and line[5].sign == "bad"
+    for language in ("en", "zh"):
+        assert all(each.key in texts_of(language).table for each in line)
+    assert timeline(FACTS, (), (), SentAgain("unknown", None))[-1].word == "sending_again"
+    assert [each.word for each in timeline(FACTS, (), (), SentAgain("no"))] == ["born", "stored"]
+
+
+def picture(moments, verdicts, sentences=None):
+    context = SimpleNamespace(texts=texts_of("en"))
+    return lanes(context, moments, sentences or [each.key for each in moments], verdicts)
+
+
+def test_the_picture_has_a_lane_for_each_group_and_writes_distances():
+    copies = (Copy(Stage.RETRY, "%RETRY%billing", "broker-a", 0, 1, 4000, 1, "B"),)
+    moments = timeline(FACTS, (), [verdict_of(copies)])
+    svg = picture(moments, [("billing", "warn", "waits"), ("<b>\u202e" + "g" * 300, "unknown", "passed")])
+    assert "+10 ms" in svg and "+3 s" in svg and "billing" in svg and "passed" in svg
+    assert "<b>" not in svg and "\u202e" not in svg and "style=" not in svg
+    assert svg.count('class="line open"') == 2 and "Time line of 3 events in 3 lanes" in svg
+    ElementTree.fromstring(svg)
+
+
+def test_the_picture_is_bounded():
+    moments = [
+        Moment(1000 + each * 86_400_000, "message.line.consumed", "good", {"group": f"g{each % 50}"})
+        for each in range(200)
+    ]
+    svg = picture(moments, [(f"g{each}", "good", "consumed") for each in range(50)])
+    assert svg.count("<g ") <= MOST_COLUMNS and svg.count('class="line open"') <= MOST_LANES
+    assert len(svg) < 30_000 and "+24 h" in svg
+    empty = picture([], [("billing", "unknown", "unknown")])
+    ElementTree.fromstring(empty)
+    same = picture([Moment(5, "message.line.stored", "good")] * 9, ())
+    assert same.count("<g ") == 3
+
+
+def test_the_page_has_its_parts_in_the_order_of_questions(visitor):
+    sent = visitor.running.send("Orders", b'{"a": 1}', keys="k-1")
+    html = visitor.get(f"/messages/{sent.message_id}?topic=Orders").response.text
+    order = [
+        'class="key-facts"',
+        'class="json"',
+        'class="consumers"',
+        '<svg class="lanes"',
+        'class="timeline"',
+        "/again",
+        'class="rest"',
+    ]
+    places = [html.index(each) for each in order]
+    assert places == sorted(places)
+    assert 'value="body" checked' in html and 'value="consumers" checked' not in html
+    assert (
+        'value="consumers" checked' in visitor.get(f"/messages/{sent.message_id}?topic=Orders&start=50").response.text
+    )
