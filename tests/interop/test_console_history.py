@@ -144,7 +144,7 @@ def test_the_cursor_is_in_a_gap_and_at_an_event(page, site):
     assert "unknown" in lag.locator("[data-readout]").inner_text()
     assert "unknown" in out.locator("[data-readout]").inner_text()
     point_at(page, lag, 40 / 60)
-    assert "The last member of group billing left" in out.locator("[data-readout]").inner_text()
+    assert "The last member of group billing left" in out.locator(".range").inner_text()
 
 
 def test_the_file_has_the_numbers(page, site):

@@ -76,6 +76,7 @@
     const holder = figure.closest("[data-charts]");
     const { idx: at, left } = chart.cursor;
     const text = figure.querySelector("[data-readout]");
+    const below = figure.querySelector(".range");
     const say = (value) => (value === null || value === undefined ? holder.dataset.unknown : shown(holder, figure.dataset.kind, value));
     if (at === null || at === undefined || left < 0) {
       const values = chart.data[1];
@@ -85,12 +86,13 @@
       const time = chart.data[0][last] * 1000;
       const isNow = state.end - time <= Math.max(30000, 3 * state.step);
       text.textContent = (isNow ? holder.dataset.now : holder.dataset.then).replace("VALUE", say(values[last])).replace("TIME", moments.format(new Date(time)));
+      below.textContent = below.dataset.text ?? below.textContent;
       return;
     }
     const time = new Date(chart.data[0][at] * 1000);
-    const near = eventNear(holder, time.getTime());
     const before = chart.data[2] ? ` (${holder.dataset.before.replace("VALUE", say(chart.data[2][at]))})` : "";
-    text.textContent = `${(state.length > 86400000 ? moments : exact).format(time)}${holder.dataset.colon}${say(chart.data[1][at])}${before}${near ? ` - ${near}` : ""}`;
+    text.textContent = `${(state.length > 86400000 ? moments : exact).format(time)}${holder.dataset.colon}${say(chart.data[1][at])}${before}`;
+    below.textContent = eventNear(holder, time.getTime()) || (below.dataset.text ?? "");
   };
   const options = (figure, width, withEarlier) => {
     const holder = figure.closest("[data-charts]");
@@ -153,7 +155,7 @@
     const say = (value) => shown(holder, figure.dataset.kind, value);
     const fill = (text) => text.replace("LEAST", say(Math.min(...numbers))).replace("MOST", say(Math.max(...numbers))).replace("LAST", say(numbers.at(-1)));
     plot.setAttribute("aria-label", fill(figure.dataset.label));
-    figure.querySelector(".range").textContent = fill(figure.dataset.range);
+    figure.querySelector(".range").dataset.text = fill(figure.dataset.range);
     readout(figure);
   };
   const reload = async (holder) => {
