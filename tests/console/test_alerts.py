@@ -79,6 +79,15 @@ def test_a_group_is_not_resolved_while_a_broker_is_silent():
     ]
 
 
+def test_dead_letters_are_not_resolved_while_the_history_is_unknown():
+    alerts = Alerts(Thresholds())
+    for _ in range(2):
+        alerts.update(WELL, {"billing": 3}, 1)
+    assert [alerts.update(WELL, None, 1) for _ in range(4)] == [[]] * 4
+    told = [words(alerts.update(WELL, {}, 1)) for _ in range(3)]
+    assert told == [[], [], [("dead_letters/billing", "resolved")]]
+
+
 def test_no_broker_is_resolved_while_no_name_server_answers():
     alerts = Alerts(Thresholds())
     gone = attrs.evolve(WELL, problems=(Problem("gone", "bad", "b", {"name": "b"}),))

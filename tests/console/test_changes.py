@@ -9,6 +9,7 @@ from console_visitor import Visitor
 from manual_clock import ManualClock
 from memory_history import FINE_MS, MemoryHistory
 
+from gantrymq_console.data.attention import new_dead_letters
 from gantrymq_console.history.changes import MOST_OF_A_KIND, changes_of
 from gantrymq_console.history.reading import Mark
 
@@ -192,3 +193,16 @@ def test_in_chinese(gantrymq_broker, past):
     past.events = [mark(past, 30, "elected", "broker-a")]
     with Visitor(gantrymq_broker, language="zh", past=past) as visitor:
         assert "broker-a 选出了新的 Master" in visitor.get("/").text
+
+
+def test_dead_letters_of_the_hour_are_read_once_for_home_and_alerts(visitor, past):
+    grows(past, "dead_letters", "shipping", 4703.0, 4704.0)
+    cluster = visitor.cluster
+    for _ in range(2):
+        found = visitor.running.run(new_dead_letters(cluster, past))
+        assert dict(found.counts) == {"shipping": 1} and found.since_ms >= past.now_ms - 61 * MIN_MS
+    assert past.reads == ["moved", "known_since"]
+    cluster.forget()
+    past.failure = "The file history.db cannot be read: disk I/O error."
+    assert visitor.running.run(new_dead_letters(cluster, past)) is None
+    assert visitor.get("/").status == 200

@@ -295,5 +295,5 @@ def test_dead_letters_are_counted_since_a_time_that_is_told(gantrymq_broker):
         assert "Group billing got 4 dead letters within the last hour" in page.text
         assert "Counted since" in page.text and "It last answered" not in page.text
         past.failure = "The disk is away."
-        visitor.cluster.forget("attention")
+        visitor.cluster.forget()
         assert "dead letters within" not in visitor.get("/account").text + visitor.get("/").text

@@ -212,8 +212,8 @@ class Alerting:
         console = self._console
         now_ms = console.world.clock.now_ms()
         found = await attention(console.cluster, console.past)
-        dead_letters, _ = await new_dead_letters(self._past, now_ms)
-        told = self._alerts.update(found.value, dict(dead_letters), now_ms)
+        letters = await new_dead_letters(console.cluster, self._past)
+        told = self._alerts.update(found.value, None if letters is None else letters.counts, now_ms)
         if told:
             alerts = [attrs.asdict(each) for each in told]
             names = console.name_servers

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import ClientError
+from gantrymq.plugin.client import within
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.figures import Figure
 from gantrymq_console.data.brokers import (
@@ -33,6 +34,7 @@ from gantrymq_console.values import Long
 from gantrymq_console.web.texts import DEFAULT, texts_of
 
 AGE_S: Final = 5.0
+_LETTERS_AGE_S: Final = 10.0
 _GROUPS_AGE_S: Final = 10.0  # with thousands of groups the most expensive part
 DEADLINE_S: Final = 2.3
 _SHOWN_GROUPS: Final = 10
@@ -88,6 +90,14 @@ class Attention:
     changes: Changes | None = None  # in the last hour; the home page adds them
 
 
+@attrs.frozen
+class NewDeadLetters:
+    """Dead letters that came within the last hour."""
+
+    counts: Mapping[str, Long]  # by group, the most first
+    since_ms: int  # the begin of the count
+
+
 async def attention(cluster: Cluster, past: HistorySource) -> Aged[Attention]:
     """Check the whole cluster, at most every 5 s. Does not fail: a missing answer is a problem itself."""
     return await cluster.shared("attention", AGE_S, lambda: _attention(cluster, past))
@@ -122,10 +132,11 @@ async def _attention(cluster: Cluster, past: HistorySource) -> Attention:
     for title, every in figures.items():
         found += _of_figures(title, every or ())
     found += _of_groups(late)
-    dead_letters, since_ms = await new_dead_letters(past, cluster.world.clock.now_ms())
-    for name, count in list(dead_letters.items())[:_MOST_OF_A_KIND]:
-        fields, link = {"group": name, "count": count}, ("groups", name, "dlq")
-        found.append(Problem("dead_letters", "warn", name, fields, link, since_ms))
+    letters = await new_dead_letters(cluster, past)
+    if letters is not None:
+        for name, count in list(letters.counts.items())[:_MOST_OF_A_KIND]:
+            fields, link = {"group": name, "count": count}, ("groups", name, "dlq")
+            found.append(Problem("dead_letters", "warn", name, fields, link, letters.since_ms))
     found.sort(key=lambda each: each.level != "bad")
     return Attention(
         tuple(found),
@@ -141,18 +152,23 @@ async def _attention(cluster: Cluster, past: HistorySource) -> Attention:
     )
 
 
-async def new_dead_letters(past: HistorySource, now_ms: int) -> tuple[dict[str, Long], int | None]:
-    """Return how many dead letters groups got within the last hour, the most first, and since when they are counted.
+async def new_dead_letters(cluster: Cluster, past: HistorySource) -> NewDeadLetters | None:
+    """Return the dead letters that came within the last hour, read at most every 10 s; None: not known."""
 
-    There are none if the history does not tell.
-    """
-    window = past.window(HOUR_MS, now_ms)
-    try:
+    async def read() -> NewDeadLetters:
+        window = past.window(HOUR_MS, cluster.world.clock.now_ms())
         moved, since_ms = await past.moved("group", "dead_letters", window), await past.known_since()
-    except HistoryUnavailable:
-        return {}, None
-    grown = {name: Long(last - first) for name, (first, last) in moved.items() if last > first}
-    return dict(sorted(grown.items(), key=lambda each: -each[1])), max(window.begin_ms, since_ms or 0)
+        grown = {name: Long(last - first) for name, (first, last) in moved.items() if last > first}
+        found = dict(sorted(grown.items(), key=lambda each: -each[1]))
+        return NewDeadLetters(found, max(window.begin_ms, since_ms or 0))
+
+    async def read_in_time() -> NewDeadLetters | None:
+        try:
+            return await within(cluster.world.clock, DEADLINE_S, read())
+        except HistoryUnavailable:
+            return None
+
+    return (await cluster.shared(("dead_letters", past), _LETTERS_AGE_S, read_in_time)).value
 
 
 async def _brokers(cluster: Cluster) -> Overview:
@@ -280,16 +296,16 @@ class Alerts:
         self._thresholds = thresholds
         self._states: dict[str, _State] = {}
 
-    def update(self, found: Attention, dead_letters: dict[str, Any], now_ms: int) -> list[Alert]:
+    def update(self, found: Attention, dead_letters: Mapping[str, Any] | None, now_ms: int) -> list[Alert]:
         """Return the alerts to send after a new check of the cluster.
 
         Args:
             found: the result of the check.
-            dead_letters: new dead letters of each group within the last hour.
+            dead_letters: new dead letters of each group within the last hour; None: not known.
             now_ms: wall time.
         """
-        now = {each.id: each for each in self._firing(found, dead_letters, now_ms)}
-        unknown = _unknown(found)
+        now = {each.id: each for each in self._firing(found, dead_letters or {}, now_ms)}
+        unknown = _unknown(found) | (frozenset({"dead_letters"}) if dead_letters is None else frozenset[str]())
         told = []
         for alert in now.values():
             state = self._states.get(alert.id)
@@ -320,7 +336,7 @@ class Alerts:
                 )
         return told
 
-    def _firing(self, found: Attention, dead_letters: dict[str, Any], now_ms: int) -> Iterator[Alert]:
+    def _firing(self, found: Attention, dead_letters: Mapping[str, Any], now_ms: int) -> Iterator[Alert]:
         texts, limits = texts_of(DEFAULT), self._thresholds
 
         def alert(kind: str, subject: str, value: float | None, word: str, /, **fields: Any) -> Alert:
