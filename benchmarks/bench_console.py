@@ -90,9 +90,10 @@ def pages() -> Iterator[str]:
 class ConsoleProcess:
     """`gantrymq console` on a free port without log-in; ready when the constructor returns."""
 
-    def __init__(self, namesrv: str, folder: Path, python: Sequence[str] = ()) -> None:
+    def __init__(self, namesrv: str, folder: Path, python: Sequence[str] = (), more: Sequence[str] = ()) -> None:
+        """Start it; *python* are options of the interpreter, *more* of the command."""
         program = Path(sys.executable).parent / "gantrymq"
-        options = ("--listen", "127.0.0.1:0", "--no-login", "--state", str(folder), "--output", "json")
+        options = ("--listen", "127.0.0.1:0", "--no-login", "--state", str(folder), "--output", "json", *more)
         self._child = subprocess.Popen(
             [sys.executable, *python, str(program), "console", "-n", namesrv, *options],
             stdin=subprocess.DEVNULL,
@@ -316,10 +317,9 @@ class Bench:
         return (self._broker.cpu_s() - cpu) / (time.monotonic() - began)
 
     async def _fill(self) -> list[Connection]:
-        connections = await connect(self._broker.address, 8)
+        connections = await fill(self._broker.address, self._options)
         keyed = [send_request(topic_name(7), 0, b"{}", more_properties=f"KEYS\x01{KEY}\x02") for _ in range(10)]
-        for requests in (sends(self._options), reads(self._options), iter(keyed)):
-            await _all(connections, list(requests))
+        await _all(connections, keyed)
         return [*connections, *await connect(self._broker.address, self._options.clients)]
 
     async def _beat(self, clients: list[Connection]) -> None:
@@ -327,6 +327,14 @@ class Bench:
             for number, connection in enumerate(clients):
                 await _all([connection], [_heartbeat(number)])
             await asyncio.sleep(HEARTBEAT_S)
+
+
+async def fill(address: str, options: argparse.Namespace) -> list[Connection]:
+    """Send to every queue and let groups read, on connections that stay open."""
+    connections = await connect(address, 8)
+    for requests in (sends(options), reads(options)):
+        await _all(connections, list(requests))
+    return connections
 
 
 def _heartbeat(number: int) -> Request:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import urlencode
@@ -15,6 +17,7 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
 from click.testing import CliRunner
+from polling import wait_until
 
 from gantrymq.cli import main
 from gantrymq.errors import ConfigError
@@ -22,6 +25,7 @@ from gantrymq.world.real import RealFiles
 from gantrymq_console.access.exposure import Exposure, check, is_loopback, names_of, networks_of
 from gantrymq_console.access.users import read_users
 from gantrymq_console.commands.users import state_folder
+from gantrymq_console.history.keeping import FILE_NAME
 
 PASSWORD = "correct horse"
 
@@ -66,6 +70,10 @@ def sentence(result):
         (["--tls-cert", __file__], "no certificate with its key in PEM"),
         (["--tls-cert", ""], "the path is empty"),
         (["--user-role", "root"], "'root' is not one of"),
+        (["--history-hours", "0"], "0 is not in the range"),
+        (["--history-days", "1000"], "1000 is not in the range"),
+        (["--history-bytes", "1000"], "1000 is not in the range"),
+        (["--history-bytes", "100MB"], "'100MB' is not a valid integer"),
     ],
 )
 def test_a_wrong_option_is_one_sentence_that_says_what_to_do(console, words, advice):
@@ -194,9 +202,9 @@ def test_a_damaged_file_is_one_sentence_and_is_kept(console, content):
 # --- a real process ---
 
 
-def started(tmp_path, *words):
+def started(tmp_path, *words, namesrv="127.0.0.1:1"):
     program = [sys.executable, "-c", "from gantrymq.cli import main; main()"]
-    command = [*program, "console", "-n", "127.0.0.1:1", "--listen", "127.0.0.1:0"]
+    command = [*program, "console", "-n", namesrv, "--listen", "127.0.0.1:0"]
     options = ["--state", str(tmp_path / "state"), "--output", "json", *words]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -224,6 +232,52 @@ def test_a_process_prints_a_link_that_logs_in_once_and_stops_on_a_signal(tmp_pat
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 0 and "Traceback" not in errors
     assert fields["code"] not in errors
+
+
+def test_a_killed_process_leaves_its_history_for_the_next_one(tmp_path, gantrymq_broker):
+    pytest.importorskip("gantrymq_diagnosis")
+    seen = []
+    for _ in range(2):
+        process, ready = started(tmp_path, "--no-login", namesrv=gantrymq_broker.namesrv)
+        try:
+            file = tmp_path / "state" / FILE_NAME
+            number = len(seen)
+            wait_until(lambda: len(slots(file)) > number, "a sample in the file")  # noqa: B023
+            address = f"{ready['console']}api/v1/history?kind=broker&name=broker-a&range=1h"
+            with build_opener().open(address) as page:
+                seen.append(json.load(page)["data"])
+        finally:
+            process.kill()
+            process.communicate(timeout=30)
+    curves = [{each["word"]: each["values"] for each in found["curves"]} for found in seen]
+    known = [
+        [at for at, value in zip(found["times"], each["in"], strict=True) if value is not None]
+        for found, each in zip(seen, curves, strict=True)
+    ]
+    assert known[0] and set(known[0]) < set(known[1])
+
+
+def slots(file):
+    """Return the times of samples in the file of a history."""
+    if not file.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as db:
+        try:
+            return [slot for (slot,) in db.execute("SELECT slot FROM samples WHERE level = 0")]
+        except sqlite3.OperationalError:  # its tables are not there yet, or it is being written
+            return []
+
+
+def test_no_history_writes_no_file_and_the_pages_say_so(tmp_path, gantrymq_broker):
+    process, ready = started(tmp_path, "--no-login", "--no-history", namesrv=gantrymq_broker.namesrv)
+    try:
+        with build_opener().open(ready["console"]) as page:
+            assert "The console was started without a history." in page.read().decode()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0 and "Traceback" not in errors
+    assert not (tmp_path / "state" / FILE_NAME).exists()
 
 
 def test_without_a_home_folder_the_sentence_names_the_option(monkeypatch):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import attrs
 import pytest
+from manual_clock import ManualClock
 
 from gantrymq.client import Client, GroupConfig, Message
-from gantrymq.client.admin import OffsetTarget
+from gantrymq.client.admin import Counter, CounterWindow, OffsetTarget, RequestNotServed
 from gantrymq.errors import CallTimeout
+from gantrymq_admin.asking import Asking
 from gantrymq_console.data import table
+from gantrymq_console.history import sampling
 from gantrymq_console.history.keeping import History, HistoryOptions
 from gantrymq_console.history.periods import FINE
 from gantrymq_console.history.reading import KINDS, Window
@@ -98,3 +103,98 @@ def test_what_was_sampled_is_there_after_a_restart(visitor, kept, tmp_path):
 
     found = visitor.running.run(run())
     assert found.curves[0].values == (1, 1, 1) and kept.problem == ""
+
+
+def test_a_broker_without_summaries_is_asked_for_what_was_looked_at(visitor, kept, monkeypatch):
+    """Such as RocketMQ's: its rates and disk are known always, of topics and groups those with open charts."""
+    visitor.running.create_topic("Unseen", 1)
+
+    async def not_served(_admin, address, *_, **__):
+        raise RequestNotServed(3, "65025", address)
+
+    async def counter(_address, _name, _key):
+        window = CounterWindow(60.0, 4.0, 1.0)
+        return Counter(window, window, window)
+
+    async def run():
+        monkeypatch.setattr(table, "summary_page", not_served)
+        monkeypatch.setattr(table, "summary_column", not_served)
+        monkeypatch.setattr(visitor.cluster.admin, "counter", counter)
+        visitor.cluster.kept.clear()
+        await take(kept, 0)
+        for kind, name in (("topic", "Orders"), ("group", "billing")):
+            await kept.curves(kind, name, Window(0, FINE.step_ms, FINE.step_ms))
+        at_ms = await take(kept, 1)
+        window = Window(at_ms - FINE.step_ms, at_ms + FINE.step_ms, FINE.step_ms)
+        subjects = (("topic", "Orders"), ("group", "billing"), ("topic", "Unseen"), ("broker", "broker-a"))
+        return [
+            {each.word: each.values for each in (await kept.curves(kind, name, window)).curves}
+            for kind, name in subjects
+        ]
+
+    topic, group, unseen, broker = visitor.running.run(run())
+    assert topic == {"in": (None, 4.0), "out": (None, None)}, "no such broker tells the rate out"
+    assert group["lag"] == (None, 1) and group["dead_letters"] == (None, None)
+    assert unseen == {"in": (None, None), "out": (None, None)}
+    assert None not in broker["in"]
+
+
+def fake_table(column=None, rows=None, old=()):
+    async def columns(_column):
+        return SimpleNamespace(value=column)
+
+    async def refresh_each(_names):
+        return None
+
+    rows = {
+        name: SimpleNamespace(value=None if row is None else SimpleNamespace(**row))
+        for name, row in (rows or {}).items()
+    }
+    return SimpleNamespace(
+        may_serve=column is not None,
+        walks=column is None,
+        column=columns,
+        refresh_each=refresh_each,
+        rows=rows,
+        is_old=lambda name: name in old,
+    )
+
+
+@pytest.mark.parametrize(
+    ("brokers", "sums"),
+    [
+        ([fake_table({"A": 1, "B": 2})], {"A": 1, "B": 2}),
+        ([fake_table({"A": 1, "B": 2}), fake_table({"A": 10, "C": 5})], {"A": 11, "B": 2, "C": 5}),
+        ([fake_table({"A": 1}), fake_table({"A": None})], {"A": None}),
+        ([fake_table(rows={"A": {"lag": 3}, "B": None})], {"A": 3}),
+        ([fake_table({"A": 1, "B": 2, "C": 3}), fake_table(rows={"A": {"lag": 3}, "B": None})], {"A": 4, "B": 2}),
+        ([fake_table({"A": 1}), fake_table(rows={"A": {"lag": 3}}, old=["A"])], {}),
+        ([fake_table(rows={"A": {"lag": 3}, "B": {"lag": 1}}), fake_table(rows={"A": {"lag": 4}})], {"A": 7}),
+    ],
+)
+def test_sums_of_two_kinds_of_brokers_lack_no_part(visitor, brokers, sums):
+    tables = SimpleNamespace(brokers={f"b{number}": each for number, each in enumerate(brokers)})
+
+    async def run():
+        asking = Asking(visitor.cluster.world.clock)
+        return await sampling._sums(tables, asking, [sampling.GROUP_COLUMNS["lag"]], [])
+
+    (found,) = visitor.running.run(run())
+    assert found == sums
+
+
+def test_subjects_are_watched_for_an_hour_and_at_most_twenty():
+    clock = ManualClock()
+    sampler = sampling.Sampler(SimpleNamespace(world=SimpleNamespace(clock=clock)))
+    sampler.watch("cluster", "")
+    for number in range(25):
+        sampler.watch("topic", f"T{number}")
+        clock.advance(60)
+    sampler.watch("group", "billing")
+    assert sampler._names("topic") == [f"T{number}" for number in range(6, 25)] and sampler._names("group") == [
+        "billing"
+    ]
+    clock.advance(3599)
+    assert sampler._names("topic") == [] and sampler._names("group") == ["billing"]
+    clock.advance(1)
+    assert sampler._names("group") == []

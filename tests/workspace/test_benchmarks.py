@@ -32,6 +32,7 @@ RUNS = {
     "bench_client_brokers.py": f"--peers {ONE_MODE} --cells 1 --rounds 1 --warmup 0.1 --seconds 0.1 --messages 1000",
     "bench_cold_backlog.py": f"--mb 2 --seconds 1 --rounds 1 {ONE_MODE}",
     "bench_console.py": f"{FEW} --clients 2 --requests 1 --seconds 1 --settle 0 --idle 0.1 --tabs 0 --only /groups?",
+    "bench_console_history.py": f"{FEW} --settle 0 --seconds 1 --days 0.1 --hours 0.5",
     "bench_console_requests.py": "",
     "bench_delay_burst.py": f"--messages 100 --lead 30 {ONE_MODE}",
     "bench_filters.py": "--no-java --rounds 1 --seconds 0.01 --subscriptions 1",
