@@ -184,6 +184,28 @@ def test_lists_and_home_tell_of_the_last_hour(page, site):
     assert page.url.endswith("/groups/billing#history")
 
 
+def test_the_charts_of_a_console_that_has_just_started_come_by_themselves(browser, ours, tmp_path):
+    with GantryConsole(tmp_path, ours.namesrv) as console:
+        page = browser.new_page()
+        page.goto(console.url)
+        assert "The history has just begun" in page.inner_text("#history")
+        assert "Nothing: " not in page.inner_text("main")
+        page.locator("figure[data-chart=in] canvas").wait_for(timeout=60_000)
+        assert "The history begins at" in page.inner_text("#history")
+        page.close()
+
+
+def test_a_console_without_a_history_says_so(browser, ours, tmp_path):
+    with GantryConsole(tmp_path, ours.namesrv, "--no-history") as console:
+        page = browser.new_page()
+        page.goto(console.url)
+        assert page.inner_text("main").count("The console was started without a history.") == 1
+        assert page.locator("figure").count() == 0
+        page.goto(console.url + "topics")
+        assert "last hour" not in page.inner_text("main")
+        page.close()
+
+
 @pytest.mark.parametrize("site", ["ours"], indirect=True)  # the pages are the same for a Java broker
 def test_pages_with_charts_are_accessible_and_fit(browser, site):
     axe, found = axe_script(), []

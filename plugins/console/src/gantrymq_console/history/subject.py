@@ -64,8 +64,8 @@ class SubjectHistory:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Words of the curves of which nothing is known in this period."""
-        return tuple(each.word for each in self.curves if not each.known)
+        """Words of the curves of which less than two points are known in this period."""
+        return tuple(each.word for each in self.curves if len(each.known) < 2)
 
     @property
     def has_earlier(self) -> bool:

@@ -101,7 +101,8 @@
     const line = { spanGaps: false, points: { show: true, size: 4, filter: alone } };
     const times = (seconds, step) => seconds.map((each) => {
       const date = new Date(each * 1000);
-      return step >= 86400 ? days.format(date) : step >= 60 && hours.format(date) === hours.format(new Date(2020, 0, 1)) && !utc ? days.format(date) : (step < 60 ? exact : hours).format(date);
+      const isMidnight = utc ? each % 86400 === 0 : date.getHours() + date.getMinutes() + date.getSeconds() === 0;
+      return (step >= 86400 || isMidnight ? days : step < 60 ? exact : hours).format(date);
     });
     const series = [{}, { label: figure.dataset.label, stroke: color("--link"), width: 2, ...line }];
     if (withEarlier) series.push({ label: "", stroke: color("--muted"), width: 1.5, dash: [5, 4], alpha: 0.7, ...line });
