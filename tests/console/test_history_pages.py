@@ -12,7 +12,7 @@ from console_visitor import Visitor
 from manual_clock import ManualClock
 from memory_history import COARSE_MS, FINE_MS, KEPT_MS, MemoryHistory
 
-from gantrymq.client import GroupConfig, TopicConfig
+from gantrymq.client import GroupConfig
 from gantrymq_console.access.users import Role
 from gantrymq_console.history.reading import DAY_MS, HOUR_MS, KINDS, RANGES, Curve, Mark, Window
 from gantrymq_console.history.subject import subject_history
@@ -262,11 +262,7 @@ def test_a_slow_history_does_not_hold_a_page(past):
 def test_lists_have_small_charts_whose_x_is_the_time(visitor, past, group):
     """One read for all rows. An hour is as wide as the image, and a gap as wide as it is long."""
     past.put("topic", "Orders", "in", lambda at: None if is_gap(past, at) else 3.0)
-
-    async def create():
-        await visitor.cluster.admin.create_topic_in(TopicConfig("Orders"))
-
-    visitor.running.run(create())
+    visitor.running.create_topic("Orders", 4)
     past.reads.clear()
     topics = visitor.get("/topics")
     assert past.reads == ["curve_of_each"]
