@@ -164,3 +164,20 @@ def test_forms_of_changes_are_only_for_those_who_may_use_them(orders):
             assert (forms.count("settings"), forms.count("delete")) == (change, delete)
             page = visitor.get("/topics")
             assert bool([1 for text, _ in page.links if text == "New topic"]) == bool(change)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/", "averages of the last 10 seconds"),
+        ("/brokers", "averages of the last 10 seconds"),
+        ("/brokers/broker-a", "averages of the last 10 seconds"),
+        ("/topics", "averages of the last minute"),
+        ("/topics/Orders", "average of the last minute"),
+        ("/groups", "averages of the last minute"),
+    ],
+)
+def test_rates_say_their_period(visitor, path, said):
+    visitor.running.create_topic("Orders", 1)
+    commit(visitor, "billing", "Orders", 0)
+    assert said in visitor.get(path).text
