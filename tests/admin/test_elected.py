@@ -5,89 +5,16 @@ import asyncio
 import attrs
 import click
 import pytest
+from elected_sets import connected, master, of, slave
 
-from gantrymq.client.admin import BrokerSet, ConnectedSlave, ElectionState, HaStatus, MasterConnection, SetMember
+from gantrymq.client.admin import BrokerSet, SetMember
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq_admin.commands import cluster_masters
-from gantrymq_admin.commands.cluster_masters import _change, _elect
+from gantrymq_admin.commands.cluster_masters import _change
 from gantrymq_admin.copies import Answer, copies_of
-from gantrymq_admin.elected import ChangedMaster, ElectedBroker, ElectedSet, _merged, _named, forget_broker
+from gantrymq_admin.elected import ChangedMaster, ElectedBroker, _merged, _named, forget_broker
 from gantrymq_admin.elected_sentences import accepting, explained
-
-STATE = ElectionState(
-    engine="etcd",
-    own_id=1,
-    epoch=3,
-    master=1,
-    master_address="a:1",
-    known_since_ms=1_800_000_000_000,
-    in_sync=(1, 2),
-    in_sync_epoch=5,
-    confirmed=1000,
-    problem="",
-    apart="",
-    unelectable="",
-    fencing="strict",
-    least_copies=1,
-    lease_ms=9000,
-    learner=False,
-)
-
-
-def connected(broker_id, lag=0, learner=False):
-    return ConnectedSlave(
-        address=f"h:{broker_id}",
-        acked_offset=1000 - lag,
-        lag_bytes=lag,
-        in_sync=True,
-        next_offset=1000 - lag,
-        bytes_per_s=0,
-        late_ms=1500 if lag else 0,
-        broker_id=broker_id,
-        learner=learner,
-    )
-
-
-def master(*slaves, **fields):
-    """Broker id 1, the master."""
-    ha = HaStatus(
-        master=True,
-        max_offset=1000,
-        in_sync_slaves=1,
-        slaves=slaves,
-        lost_slaves=(),
-        wanted_copies=None,
-        connection=None,
-    )
-    return ElectedBroker(id=1, address="a:1", end=1000, election=attrs.evolve(STATE, **fields), ha=ha)
-
-
-def slave(broker_id, problem="", tables="", **fields):
-    connection = MasterConnection(
-        master_address="a:9",
-        max_offset=1000,
-        bytes_per_s=0,
-        read_at_ms=0,
-        wrote_at_ms=0,
-        local_address=None,
-        problem=problem,
-        tables_problem=tables,
-    )
-    ha = HaStatus(
-        master=False,
-        max_offset=0,
-        in_sync_slaves=0,
-        slaves=(),
-        lost_slaves=(),
-        wanted_copies=None,
-        connection=connection,
-    )
-    own = attrs.evolve(STATE, own_id=broker_id, problem="this broker is a slave", **fields)
-    return ElectedBroker(id=broker_id, address=f"a:{broker_id}", end=1000, election=own, ha=ha)
-
-
-def of(*brokers, **fields):
-    return ElectedSet(cluster="C", broker="broker-a", brokers=brokers, **fields)
+from gantrymq_admin.master_changes import candidates, change_to, elect_member, member_of
 
 
 def said(*brokers, **fields):
@@ -319,7 +246,7 @@ class Controller:
 )
 def test_unclean_elections_are_allowed_for_one_election_only(code, unclean, before, calls, says):
     admin, found = Controller(code, before), of(controllers=("c:1",), leader="c:1")
-    work = _elect(admin, found, slave(2), unclean=unclean)
+    work = elect_member(admin, found, slave(2), unclean=unclean)
     if says is None:
         asyncio.run(work)
     else:
@@ -400,12 +327,10 @@ def test_a_new_master_is_waited_for_otherwise(changed):
 class Members:
     """The calls of `Admin` that forget a broker."""
 
-    timeout_s = 5.0
-
     def __init__(self):
         self.calls = []
 
-    async def request_parsed(self, address, code, parse, header, *, what):
+    async def request_parsed(self, address, code, parse, header, *, what, timeout_s):
         self.calls.append((address, header.to_ext()))
         return parse({"brokerId": header.broker_id, "epoch": 3})
 
@@ -456,3 +381,58 @@ def test_a_replaced_broker_at_the_same_address_is_not_taken_for_the_one_before()
         one, two, three = _merged([master(connected(3)), new], known)
         assert (one.id, two.id, two.registered, two.alive) == (1, 2, False, False)
         assert (three.id, three.registered, three.alive, three.end) == (3, True, True, 1000)
+
+
+def test_who_may_take_over():
+    found = of(master(connected(2), connected(3), in_sync=(1, 2, 3, 4)), slave(2), slave(3, apart="not now"))
+    assert candidates(attrs.evolve(found, brokers=(*found.brokers, silent(4)))) == (2,)
+    assert candidates(of(slave(2, master=None, in_sync=(2,)))) == (2,)
+
+
+def silent(broker_id):
+    return ElectedBroker(id=broker_id, address=f"a:{broker_id}", silent="no answer")
+
+
+def test_a_master_of_ours_hands_over_and_one_of_rocketmq_is_replaced_by_its_controller():
+    admin = Members()
+    done = asyncio.run(change_to(admin, of(master(connected(2)), slave(2)), slave(2)))
+    ((address, sent),) = admin.calls
+    assert (address, sent["act"], sent["brokerId"], done.epoch) == ("a:1", "handover", "2", 3)
+    known = BrokerSet(
+        broker="broker-a",
+        master=1,
+        master_address="a:1",
+        epoch=4,
+        in_sync_epoch=9,
+        in_sync=(SetMember(1, "a:1", True), SetMember(2, "a:2", True)),
+        others=(),
+    )
+    java = [ElectedBroker(id=each, address=f"a:{each}", alive=True) for each in (1, 2)]
+    found = of(*java, controllers=("c:1",), leader="c:1", known=known)
+    controller = Controller(0, "false")
+    assert asyncio.run(change_to(controller, found, java[1])) is None and controller.calls == ["elect"]
+    without = attrs.evolve(found, leader="", engine_problem="no controller leads: c:1 is down")
+    with pytest.raises(ClientError, match="no controller leads"):
+        asyncio.run(change_to(controller, without, java[1]))
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "says"),
+    [
+        (of(master(connected(2)), slave(2)), "1", "broker id 1 is the master of broker-a already"),
+        (of(master(connected(2)), slave(2), silent(3)), "3", "broker id 3 is not in the in-sync set of broker-a, 1, 2"),
+        (of(master(connected(2)), slave(2)), "7", "no broker of broker-a has the id or address 7"),
+        (of(slave(1, master=None), slave(2, master=None)), "2", "broker-a has no master that could hand over"),
+        (of(master(data_lost="etcd has lost its data"), slave(2)), "2", "no broker of broker-a can be elected now"),
+        (of(*_named([silent(None), slave(2)])), "2", "does not answer|no master"),
+    ],
+)
+def test_a_change_that_cannot_be_asked_for(found, wanted, says):
+    admin = Members()
+
+    async def work():
+        await change_to(admin, found, member_of(found, wanted))
+
+    with pytest.raises(ClientError, match=says):
+        asyncio.run(work())
+    assert admin.calls == []

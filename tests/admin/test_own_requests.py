@@ -267,7 +267,7 @@ def test_a_broker_without_the_plugin_does_not_serve_the_request(run, name):
 @pytest.mark.parametrize("name", CALLS)
 def test_an_answer_without_its_members_is_unreadable(run, name, monkeypatch):
     async def work(admin, cluster):
-        async def nothing(*_):
+        async def nothing(*_, **_more):
             return type("Reply", (), {"payload": b'{"group":7,"figures":[{}]}'})
 
         monkeypatch.setattr(admin, "request", nothing)

@@ -28,6 +28,7 @@ PREVIEWS = {
 # Two forms with one address on a page, or a form that needs something waiting; tests of these parts send them.
 NOT_TRIED = {
     "/brokers/{broker}/dismiss",
+    "/brokers/{broker}/master",
     "/brokers/{broker}/forget",
     "/groups/{group}/allow",
     "/groups/{group}/offsets",

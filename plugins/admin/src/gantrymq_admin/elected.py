@@ -147,11 +147,8 @@ async def change_master(
         AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
     """
     header = ChangeMasterRequest(act=act, broker_id=broker_id, unclean=unclean, epoch=epoch, host=host)
-    before, admin.timeout_s = admin.timeout_s, CHANGE_S
-    try:
-        return await admin.request_parsed(address, CHANGE_MASTER, _changed, header, what=f"the change at {address}")
-    finally:
-        admin.timeout_s = before
+    what = f"the change at {address}"
+    return await admin.request_parsed(address, CHANGE_MASTER, _changed, header, what=what, timeout_s=CHANGE_S)
 
 
 def _changed(members: dict[Any, Any]) -> ChangedMaster:

@@ -190,7 +190,7 @@ def _failures(found: ElectedSet) -> Iterator[str]:
         )
         return
     lease, least = f"{state.lease_ms / 1000:g} s", state.least_copies
-    others = [each for each in found.in_sync if each != found.master_id and _ready(found, each)]
+    others = [each for each in found.in_sync if each != found.master_id and is_ready(found, each)]
     late = f"within {lease}"
     if found.controllers:
         late = f"at once if its connection to the controller breaks, and within {lease} and 5 s otherwise"
@@ -256,7 +256,7 @@ def _fenced(master: ElectedBroker) -> bool:
     return master.election is not None and "is fenced" in master.election.problem
 
 
-def _ready(found: ElectedSet, broker_id: int) -> bool:
+def is_ready(found: ElectedSet, broker_id: int) -> bool:
     """Return whether a member of the set could take over now, with or without a connection to the master."""
     broker = found.by_id(broker_id)
     if broker is None:

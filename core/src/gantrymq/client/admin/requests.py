@@ -37,9 +37,17 @@ class AdminRequests(Part):
         self.timeout_s = _ADMIN_TIMEOUT_S
 
     async def request(
-        self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes | None = None,
+        *,
+        timeout_s: float | None = None,
     ) -> Command:
         """Send a request to one server and return its response, whose code is SUCCESS.
+
+        *timeout_s* is for this request only, instead of the attribute.
 
         Raises:
             RequestNotServed: the server does not know the request.
@@ -48,7 +56,7 @@ class AdminRequests(Part):
             ConnectFailed, ConnectionLost, CallTimeout: no response.
         """
         try:
-            return await self._started().rpc.call(address, code, header, body, timeout_s=self.timeout_s)
+            return await self._started().rpc.call(address, code, header, body, timeout_s=timeout_s or self.timeout_s)
         except BrokerRefused as refusal:
             raise await self._explained(refusal, code) from None
 
@@ -78,16 +86,18 @@ class AdminRequests(Part):
         body: bytes | None = None,
         *,
         what: str,
+        timeout_s: float | None = None,
     ) -> Got:
         """Send a request and return the result of *parse* for the JSON object in its response.
 
-        A long response is read and parsed in a thread.
+        A long response is read and parsed in a thread. *timeout_s* as for `request`.
 
         Raises:
             AnswerUnreadable: the response is not a JSON object, or *parse* failed; *what* names it.
             as `request`: all other errors.
         """
-        return await self._parsed(await self.request(address, code, header, body), what, parse)
+        reply = await self.request(address, code, header, body, timeout_s=timeout_s)
+        return await self._parsed(reply, what, parse)
 
     async def _parsed(self, reply: Command, what: str, parse: Callable[[dict[Any, Any]], Got]) -> Got:
         """Return the result of *parse* for the JSON object in *reply*. A long one is read and parsed in a thread."""

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from gantrymq.client import Admin
-from gantrymq.errors import BrokerRefused, ClientError, GantryError
+from gantrymq.errors import ClientError
 from gantrymq.plugin.client import BrokerAddresses
 from gantrymq.plugin.commands import check_address, print_json, warn
 from gantrymq.plugin.real_world import RealClock
 from gantrymq_admin.commands.options import admin_command, broker_named
 from gantrymq_admin.elected import ElectedBroker, ElectedSet, ask_set, change_master, forget_broker
-from gantrymq_admin.elected_sentences import accepting, explained, lacks_copies, listed, why_out
+from gantrymq_admin.elected_sentences import accepting, explained, lacks_copies, why_out
+from gantrymq_admin.master_changes import (
+    elect_member,
+    member_of,
+    new_master,
+    problem_of,
+    refused_before,
+    resigning_master,
+)
 
 controller_option = click.option(
     "--controller",
@@ -23,11 +31,6 @@ controller_option = click.option(
     callback=check_address,
     help="A controller, host:port; by default from the brokers' settings.",
 )
-_ACCEPTS_S: Final = 15.0  # for the new master to accept messages
-_LOOK_S: Final = 0.05
-_UNCLEAN: Final = "enableElectUncleanMaster"  # setting of controllers
-_NO_MEMBER: Final = 2012
-_STILL_MASTER: Final = 2011
 
 
 async def names_of(admin: Admin, name: str | None) -> list[BrokerAddresses]:
@@ -113,8 +116,8 @@ async def handover(admin: Admin, name: str, to: str | None, controller: str | No
     cannot if too few copies were in sync before.
     """
     found = await _set(admin, name, controller)
-    master = _our_master(found, "hand over")
-    wanted = None if to is None else _member(found, to).id
+    master = resigning_master(found, "hand over")
+    wanted = None if to is None else member_of(found, to).id
     await _change(admin, found, change_master(admin, master.address, "handover", wanted), output, wanted)
 
 
@@ -130,7 +133,7 @@ async def demote(admin: Admin, name: str, controller: str | None, output: str) -
     in sync.
     """
     found = await _set(admin, name, controller)
-    master = _our_master(found, "give up by itself")
+    master = resigning_master(found, "give up by itself")
     await _change(admin, found, change_master(admin, master.address, "demote"), output, None)
 
 
@@ -151,7 +154,7 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
     data, --unclean elects the broker in an epoch after all epochs that the brokers know.
     """
     found = await _set(admin, name, controller)
-    wanted = _member(found, to)
+    wanted = member_of(found, to)
     assert wanted.id is not None
     if found.data_lost and not unclean:
         raise ClientError(found.data_lost)
@@ -160,7 +163,7 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
             raise ClientError(found.engine_problem)
         if unclean:
             _warn_of_loss(found, wanted)
-        elect = _elect(admin, found, wanted, unclean=unclean)
+        elect = elect_member(admin, found, wanted, unclean=unclean)
         await _change(admin, found, elect, output, wanted.id, unclean=unclean)
         return
     if found.master is not None and not found.data_lost:
@@ -214,34 +217,6 @@ async def _set(admin: Admin, name: str, controller: str | None) -> ElectedSet:
     return found
 
 
-def _our_master(found: ElectedSet, what: str) -> ElectedBroker:
-    """Return the master, which answers, and is ours."""
-    master = found.master
-    if found.data_lost:
-        raise ClientError(f"no broker of {found.broker} can be elected now: {found.data_lost}")
-    if master is None:
-        raise ClientError(
-            f"{found.broker} has no master that could {what}: 'gantrymq cluster explain' says why, 'gantrymq cluster "
-            "promote' elects one"
-        )
-    if master.silent:
-        raise ClientError(f"the master, broker id {master.id}, does not answer: {master.silent}")
-    if master.election is None:
-        raise ClientError(
-            f"the master, broker id {master.id} at {master.address}, is RocketMQ's, which cannot {what}: it accepts "
-            "messages until another one is elected. 'gantrymq cluster promote' elects another member at once"
-        )
-    return master
-
-
-def _member(found: ElectedSet, wanted: str) -> ElectedBroker:
-    for each in found.brokers:
-        if each.id is not None and wanted in (str(each.id), each.address):
-            return each
-    known = ", ".join(f"{each.id} ({each.address})" for each in found.brokers if each.id is not None)
-    raise ClientError(f"no broker of {found.broker} has the id or address {wanted}; known are: {known or 'none'}")
-
-
 def _warn_of_loss(found: ElectedSet, wanted: ElectedBroker) -> None:
     others = [each.end for each in found.brokers if each is not wanted and each.end is not None]
     more = max(others, default=0) - (wanted.end or 0)
@@ -255,39 +230,6 @@ def _warn_of_loss(found: ElectedSet, wanted: ElectedBroker) -> None:
 # --- the change -------------------------------------------------------------------------------------------------------
 
 
-async def _elect(admin: Admin, found: ElectedSet, wanted: ElectedBroker, *, unclean: bool) -> None:
-    """Ask the controller; with *unclean* it may elect brokers outside of in-sync sets for that moment.
-
-    The broker itself is asked (`change_master`) if the controllers have lost their data, or get no heartbeats from it
-    because it waits for the comparison of logs after an unclean stop.
-    """
-    assert wanted.id is not None
-    waits = unclean and wanted.alive is False and wanted.election is not None
-    before = "false"
-    if unclean:
-        before = (await admin.controller_settings(found.leader)).get(_UNCLEAN, "false")
-        await admin.change_controller_settings(found.leader, {_UNCLEAN: "true"})
-    try:
-        if found.data_lost or waits:
-            await change_master(admin, wanted.address, "promote", wanted.id, unclean=True, epoch=found.epoch)
-        else:
-            await admin.elect_master(found.leader, found.cluster, found.broker, wanted.id)
-    except BrokerRefused as refusal:
-        if refusal.response_code == _NO_MEMBER and not unclean:
-            raise ClientError(
-                f"broker id {wanted.id} is no living member of the in-sync set {listed(found.in_sync)}: with "
-                "--unclean it is elected, and acknowledged messages that it lacks are lost"
-            ) from refusal
-        if refusal.response_code != _STILL_MASTER:
-            raise
-    finally:
-        if unclean and before != "true":
-            try:
-                await admin.change_controller_settings(found.leader, {_UNCLEAN: before})
-            except GantryError as error:
-                warn(f"{_UNCLEAN} is still true at the controller {found.leader}, set it to {before}: {error}")
-
-
 async def _change(
     admin: Admin,
     before: ElectedSet,
@@ -297,24 +239,14 @@ async def _change(
     *,
     unclean: bool = False,
 ) -> None:
-    """Do *work*, wait until the new master accepts messages, and print it.
-
-    A set that had too few copies in sync still has too few with another master, so that is not waited for. An
-    *unclean* election makes another set.
-    """
+    """Do *work*, wait until the new master accepts messages, and print it. An *unclean* election makes another set."""
     clock = RealClock()
     began = clock.monotonic()
-    refused = "" if unclean or not lacks_copies(before.master) else _problem(before)
+    refused = "" if unclean else refused_before(before)
     changed = await work
-    found = await _set(admin, before.broker, before.leader or None)
-    while clock.monotonic() - began < _ACCEPTS_S and (
-        (accepting(found) is False and not (refused and lacks_copies(found.master)))
-        or (found.epoch <= before.epoch and found.master_id != wanted)
-    ):
-        await clock.sleep(_LOOK_S)
-        found = await _set(admin, before.broker, before.leader or None)
+    found = await new_master(clock, lambda: _set(admin, before.broker, before.leader or None), before, wanted, refused)
     took, master, accepts = clock.monotonic() - began, found.master, accepting(found)
-    old, why = before.master_id, _problem(found)
+    old, why = before.master_id, problem_of(found)
     if refused and lacks_copies(master):
         why = refused  # its slaves may not have connected to the new master yet
     right = master is not None and (master.id != old if wanted is None else master.id == wanted)
@@ -352,8 +284,3 @@ async def _change(
         )
     if not right or accepts is False:
         raise click.exceptions.Exit(1)
-
-
-def _problem(found: ElectedSet) -> str:
-    """Return why the master accepts no messages; empty if it does, or does not say."""
-    return found.master.election.problem if found.master is not None and found.master.election is not None else ""
