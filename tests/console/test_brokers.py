@@ -222,17 +222,6 @@ def test_a_broker_of_rocketmq_shows_values_and_defaults_and_hides_secrets(visito
     assert "hunter3" not in preview.text and "so it stays after a restart" in preview.text
 
 
-def test_closing_and_opening_for_writing(visitor, name):
-    visitor.running.create_topic("Orders", 4)
-    page = visitor.get(f"/brokers/{name}")
-    preview = visitor.submit(page, f"/brokers/{name}/permission")
-    assert "There is no other master in this cluster: all sends will fail." in preview.text
-    closed = visitor.confirm(preview)
-    assert "Producers do not send to" in closed.text and "closed for writing" in closed.text
-    opened = visitor.confirm(visitor.submit(closed, f"/brokers/{name}/permission"))
-    assert "Producers send to" in opened.text and "open for writing" in opened.text
-
-
 def test_cleaning_up(visitor, name):
     page = visitor.get(f"/brokers/{name}")
     preview = visitor.submit(page, f"/brokers/{name}/clean", what="topics")

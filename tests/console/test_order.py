@@ -141,7 +141,7 @@ def test_a_broker_without_summaries_among_others_is_asked_name_by_name(visitor, 
     async def ask(_cluster, address, name):
         return groups.GroupRow(name, 1, None, LAGS[address][name], 0, False, 0) if name in LAGS[address] else None
 
-    monkeypatch.setattr(groups, "_ask", ask)
+    monkeypatch.setattr(groups, "ask_group", ask)
     monkeypatch.setattr(table, "PER_S", 1000.0)
     found = visitor.api("/groups?sort=lag")["data"]
     assert "".join(each["name"] for each in found["groups"]) == "ZYXV" and found["unknown"] == 0
@@ -181,7 +181,7 @@ def test_a_silent_broker_without_summaries_does_not_use_up_the_time_of_the_other
         return found, {each.what for each in asking.missing}
 
     monkeypatch.setattr(visitor.cluster.admin, "groups", silent)
-    monkeypatch.setattr(groups, "_ask", ask)
+    monkeypatch.setattr(groups, "ask_group", ask)
     monkeypatch.setattr(table, "summary_page", slow)
     visitor.running.run(look())  # b serves no summaries
     visitor.cluster.forget()

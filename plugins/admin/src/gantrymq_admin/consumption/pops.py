@@ -27,7 +27,7 @@ from gantrymq_admin.consumption.facts import Pop
 
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"  # followed by the name of the cluster
 REVIVE_GROUP: Final = names.SYSTEM_GROUP_PREFIX + "REVIVE_GROUP"
-_MOST: Final = 256
+MOST: Final = 256  # newest records that are read of a queue
 
 
 class _Key(NamedTuple):
@@ -42,7 +42,7 @@ class _Key(NamedTuple):
 
 async def read_newest(reader: Reader, queue: MessageQueue, end: int) -> list[ReceivedMessage]:
     """Return the newest records before *end* of a queue, at most MOST. Raises as `Reader.pull`."""
-    at = max(0, end - _MOST)
+    at = max(0, end - MOST)
     found: list[ReceivedMessage] = []
     while at < end:
         result = await reader.pull(queue, at)
@@ -86,6 +86,14 @@ class Pops:
     def groups(self, topic: str) -> set[str]:
         """Return the groups that popped *topic*."""
         return {key.group for key in self._checkpoints if key.topic == topic}
+
+    @property
+    def in_flight(self) -> int:
+        """The number of checkpoints that the broker has not processed and that are not acknowledged completely."""
+        return sum(
+            key not in self._settled and not offsets <= self._acked.get(key, set())
+            for key, (_, offsets) in self._checkpoints.items()
+        )
 
     def _add(self, record: ReceivedMessage, *, settled: bool) -> None:
         try:

@@ -137,7 +137,7 @@ async def forget_groups(cluster: Cluster, *changed: str) -> None:
 async def group_tables(cluster: Cluster) -> Tables[GroupRow]:
     """Return the known rows of groups, by broker name."""
     served = Served(cluster.admin, GroupSummaries, GroupRow, _SUMMARY)
-    return await tables_of(cluster, "groups", served, partial(_ask, cluster))
+    return await tables_of(cluster, "groups", served, partial(ask_group, cluster))
 
 
 def is_system(group: str) -> bool:
@@ -145,7 +145,7 @@ def is_system(group: str) -> bool:
     return group in names.SYSTEM_GROUPS or names.is_system_group(group)
 
 
-async def _ask(cluster: Cluster, address: str, group: str) -> GroupRow:
+async def ask_group(cluster: Cluster, address: str, group: str) -> GroupRow:
     """Return the row of a group at a broker without summaries.
 
     With many topics, the age of the oldest message is at most the age of the last consumed one, because the exact age

@@ -31,8 +31,6 @@ from gantrymq_console.values import Long
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.pages import Action, BadInput, Conflict, Form, Outcome, Page, Preview, Section, View
 
-_TOPICS_AGE_S = 30.0
-
 
 @attrs.frozen
 class BrokerList:
@@ -52,16 +50,6 @@ class BrokerPage:
     figures: tuple[Figure, ...] | None  # of plugins; None: not served
     writable: bool | None  # at the name servers; None: not known
     copies: tuple[CopyRow, ...] | None  # of its broker name; empty without replication; None: not known
-
-
-@attrs.frozen
-class PermissionPreview:
-    """Preview of closing or opening a broker for writing."""
-
-    broker: str
-    close: bool
-    topics: Long  # of the broker
-    others: tuple[str, ...]  # other masters of its cluster, which take the messages
 
 
 @attrs.frozen
@@ -124,47 +112,6 @@ async def broker_page(context: RequestContext) -> View:
     title = shown.broker.title
     view = View("broker.html", shown, "status", asking.missing, every.as_of_ms, title)
     return await with_history(context, view, "broker", title)
-
-
-# --- closing and opening ---
-
-
-async def permission_preview(context: RequestContext, form: Form) -> Preview:
-    """Return a preview of closing or opening the broker of the path."""
-    at = await named(context, form.get("id", ""))
-    close = _closes(form)
-    cluster = context.cluster
-    configs = await cluster.shared(
-        ("topic_configs", at.address), _TOPICS_AGE_S, lambda: cluster.admin.topic_configs(at.address)
-    )
-    others = [
-        each.name
-        for each in await cluster.brokers()
-        if each.cluster == at.cluster and each.broker_id == 0 and each.name != at.name
-    ]
-    data = PermissionPreview(at.name, close, Long(len(configs.value)), tuple(others))
-    word = "wipe" if close else "add"
-    change = "closed for writing" if close else "open for writing"
-    return Preview("broker_permission.html", data, f"broker write-perm {word} {at.name}", at.name, change)
-
-
-async def change_permission(context: RequestContext, form: Form) -> Outcome:
-    """Close or open a broker for writing at all name servers."""
-    at = await named(context, form.get("id", ""))
-    admin = context.cluster.admin
-    close = _closes(form)
-    changed = await (admin.wipe_write_permission if close else admin.add_write_permission)(at.name)
-    context.cluster.forget()
-    key = "brokers.closed" if close else "brokers.opened"
-    fields = {"name": at.name, "topics": max(changed.values(), default=0), "servers": len(changed)}
-    return Outcome(key, fields, f"brokers/{at.name}", data=changed)
-
-
-def _closes(form: Form) -> bool:
-    word = form.get("to", "")
-    if word not in ("close", "open"):
-        raise BadInput("common.not_a_choice", name="to", value=word[:40], choices="close, open")
-    return word == "close"
 
 
 # --- clean-up ---
@@ -268,14 +215,6 @@ SECTION = Section(
             dismiss_preview,
             fields=("id",),
             page="/brokers/{broker}",
-        ),
-        Action(
-            "/brokers/{broker}/permission",
-            "brokers.permission",
-            Role.ADMIN,
-            change_permission,
-            permission_preview,
-            fields=("id", "to"),
         ),
         Action("/brokers/{broker}/clean", "brokers.clean", Role.ADMIN, clean, clean_preview, fields=("id", "what")),
         Action("/brokers/{broker}/forget", "brokers.forget", Role.ADMIN, forget, forget_preview, fields=("member",)),
