@@ -29,6 +29,7 @@ PREVIEWS = {
 NOT_TRIED = {
     "/brokers/{broker}/dismiss",
     "/brokers/{broker}/master",
+    "/definitions/import",
     "/brokers/{broker}/forget",
     "/groups/{group}/allow",
     "/groups/{group}/offsets",

@@ -18,7 +18,7 @@ from gantrymq_admin.definitions.cluster_tables import export_document, read_clus
 from gantrymq_admin.definitions.difference import BrokerChange, Change, Difference
 from gantrymq_admin.definitions.document import Document, parse
 from gantrymq_admin.definitions.fields import GROUP, TOPIC
-from gantrymq_admin.definitions.importing import Plan, Result, apply_plan, plan_import
+from gantrymq_admin.definitions.importing import Plan, Result, apply_plan, plan_import, report_of
 
 PROGRESS_EVERY: Final = 500  # changes between two lines of progress
 _STANDARD: Final = Path("-")  # standard input or output
@@ -121,7 +121,7 @@ async def import_(
             _ask(plan)
         results = await apply_plan(admin, plan, fewer_queues=fewer_queues, progress=_progress(plan))
     if output == "json":
-        print_json(_as_json(plan.difference, dry_run, results))
+        print_json(report_of(plan.difference, dry_run, results))
     failed = [result for result in results or () if result.problems]
     for result in failed:
         for broker, problem in result.problems.items():
@@ -229,39 +229,3 @@ def _at(brokers: Sequence[str]) -> str:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else dumps(value).decode()
-
-
-def _as_json(difference: Difference, dry_run: bool, results: Sequence[Result] | None) -> dict[str, Any]:
-    return {
-        "cluster": difference.cluster,
-        "dry_run": dry_run,
-        "changes": [
-            {
-                "kind": change.word,
-                "name": change.name,
-                "action": "add" if change.adds else "change",
-                "at": [_broker_json(each) for each in change.at],
-                "result": None if results is None else "failed" if results[number].problems else "done",
-                "problems": None if results is None else results[number].problems,
-            }
-            for number, change in enumerate(difference.changes)
-        ],
-        "unchanged": difference.unchanged,
-        "only_in_cluster": [
-            {"kind": each.word, "name": each.name, "brokers": each.brokers} for each in difference.only_there
-        ],
-        "not_compared": difference.not_compared,
-        "own": difference.own,
-    }
-
-
-def _broker_json(each: BrokerChange) -> dict[str, Any]:
-    return {
-        "broker": each.broker or None,
-        "action": "add" if each.before is None else "change",
-        "fields": {
-            name: {"before": None if each.before is None else each.before[name], "after": each.after[name]}
-            for name in each.fields
-        },
-        "hidden_messages": None if each.hidden is None else each.hidden.messages,
-    }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -202,3 +202,40 @@ async def _bounded(given: Sequence[Given], work: Callable[[Given], Awaitable[Got
             return await work(each)
 
     return await asyncio.gather(*map(one, given))
+
+
+def report_of(difference: Difference, dry_run: bool, results: Sequence[Result] | None) -> dict[str, Any]:
+    """Return a difference, and the results of its changes if they were made, for JSON."""
+    return {
+        "cluster": difference.cluster,
+        "dry_run": dry_run,
+        "changes": [
+            {
+                "kind": change.word,
+                "name": change.name,
+                "action": "add" if change.adds else "change",
+                "at": [_broker_json(each) for each in change.at],
+                "result": None if results is None else "failed" if results[number].problems else "done",
+                "problems": None if results is None else results[number].problems,
+            }
+            for number, change in enumerate(difference.changes)
+        ],
+        "unchanged": difference.unchanged,
+        "only_in_cluster": [
+            {"kind": each.word, "name": each.name, "brokers": each.brokers} for each in difference.only_there
+        ],
+        "not_compared": difference.not_compared,
+        "own": difference.own,
+    }
+
+
+def _broker_json(each: BrokerChange) -> dict[str, Any]:
+    return {
+        "broker": each.broker or None,
+        "action": "add" if each.before is None else "change",
+        "fields": {
+            name: {"before": None if each.before is None else each.before[name], "after": each.after[name]}
+            for name in each.fields
+        },
+        "hidden_messages": None if each.hidden is None else each.hidden.messages,
+    }

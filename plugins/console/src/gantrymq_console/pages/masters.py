@@ -9,7 +9,6 @@ import attrs
 
 from gantrymq.errors import GantryError
 from gantrymq_admin.asking import Asking
-from gantrymq_console.access.audit import Entry
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import masters
 from gantrymq_console.data.brokers import elected_set
@@ -19,7 +18,6 @@ from gantrymq_console.values import Long
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import Action, BadInput, Conflict, Form, NotFound, Outcome, Page, Preview, Section, View
-from gantrymq_console.web.responses import address_of
 
 _JOB: Final = "master"
 _ACTION: Final = "masters.change"
@@ -108,15 +106,7 @@ async def change(context: RequestContext, form: Form) -> Outcome:
     progress = Change(
         broker=shown.broker, old=found.master_id, old_epoch=found.epoch, to=to.id, hands_over=bool(shown.hands_over)
     )
-    entry = Entry(
-        context.now_ms(),
-        "",
-        context.user.name,
-        address_of(context),
-        _ACTION,
-        shown.broker,
-        f"{found.master_id} -> {to.id}",
-    )
+    change_text = f"{found.master_id} -> {to.id}"
 
     async def work(job: Job[Change]) -> None:
         result = "failed: cancelled"
@@ -127,7 +117,7 @@ async def change(context: RequestContext, form: Form) -> Outcome:
             result = f"failed: {problem}"
             raise
         finally:
-            await context.console.audit.write(attrs.evolve(entry, time_ms=context.now_ms(), result=result))
+            await context.console.record_end(context, _ACTION, shown.broker, change_text, result)
 
     job = context.console.jobs.start(_JOB, context.user.name, progress, work, most=1)
     return Outcome(

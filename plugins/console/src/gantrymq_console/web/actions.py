@@ -24,6 +24,7 @@ from gantrymq_console.access.audit import AuditUnwritable, Entry
 from gantrymq_console.values import to_json
 from gantrymq_console.web import responses
 from gantrymq_console.web.context import RequestContext
+from gantrymq_console.web.multipart import CONTENT_TYPE, read_multipart
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Conflict, Outcome, Preview, View
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Actions:
             if "confirm" not in given or changed or wrong_name:
                 data = ConfirmData(
                     preview,
-                    form,
+                    form if preview.form is None else preview.form,
                     seen,
                     secrets.token_hex(8),
                     changed,
@@ -185,7 +186,10 @@ async def read_form(context: RequestContext, most_bytes: int) -> dict[str, str]:
         body += chunk
         if len(body) > most_bytes:
             raise HTTPException(413, f"The form has more than {most_bytes} bytes.")
+    kind = context.request.headers.get("content-type", "")
     try:
+        if not context.is_api and kind.partition(";")[0].strip().lower() == CONTENT_TYPE:
+            return read_multipart(kind, bytes(body))
         if context.is_api and body:
             given: Any = json.loads(body, object_pairs_hook=_once_each)
             json.dumps(given, ensure_ascii=False).encode()  # raises for half a surrogate pair

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from gantrymq.plugin.world import World
-from gantrymq_console.access.audit import Audit, Entry
+from gantrymq_console.access.audit import Audit, AuditUnwritable, Entry
 from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
@@ -20,12 +21,16 @@ from gantrymq_console.data.resend_notes import ResendNotes
 from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.values import to_json
 from gantrymq_console.web.context import RequestContext, page_of
+from gantrymq_console.web.documents import Documents
 from gantrymq_console.web.jobs import Jobs
 from gantrymq_console.web.pace import LEAST_S, Pace
 from gantrymq_console.web.pages import Page, View
 
 if TYPE_CHECKING:
     from gantrymq_console.web.pages import Section
+
+log = logging.getLogger(__name__)
+
 _MOST_USERS: Final = 1000
 _MOST_TOPICS: Final = 8
 AGE_S: Final = 4.0  # age of a view, if a page is refreshed every `LEAST_S`
@@ -153,10 +158,21 @@ class Console:
     recent: RecentTopics = attrs.field(factory=RecentTopics)
     refreshes: Refreshes = attrs.field(factory=Refreshes)
     past: HistorySource = attrs.field(factory=NoHistory)  # what pages show of the time before
+    documents: Documents = attrs.field(default=attrs.Factory(lambda self: Documents(self.world.clock), takes_self=True))
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
     resend_notes: ResendNotes = attrs.field(
         default=attrs.Factory(lambda self: ResendNotes(self.world, self.state), takes_self=True)
     )
+
+    async def record_end(self, context: RequestContext, name: str, target: str, change: str, result: str) -> None:
+        """Write the result of an action that went on after its response to the audit log, or to the log."""
+        address = str(context.request.scope.get("gantrymq.address", ""))
+        try:
+            await self.audit.write(
+                Entry(context.now_ms(), "", context.user.name, address, name, target, change, result)
+            )
+        except AuditUnwritable as problem:
+            log.error("the result %r of %s %s is not in the audit log: %s", result, name, target, problem)
 
     async def record_read(self, context: RequestContext, name: str, target: str) -> None:
         """Write to the audit log that a page showed bodies. Raises AuditUnwritable: the bodies must not be shown."""

@@ -57,6 +57,7 @@ class RequestContext:
         self.due_s = 0.0  # seconds until the view should be refreshed, if visitors share it
         self.personal = False  # whether the response has something for this browser only
         self.form: Mapping[str, str] | None = None  # of an action
+        self.prepared: Any = None  # by the preview of an action, for the action in the same request
         self.came_from = ""  # page with the form of an action, as of `page_of`
         self.request = request
         self.console = console
