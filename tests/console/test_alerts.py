@@ -15,7 +15,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.world.real import real_world
 from gantrymq_admin.asking import Missing
 from gantrymq_console import alerting
-from gantrymq_console.alerting import GIVEN_UP_S, Alerting, Webhook, checked_address
+from gantrymq_console.alerting import GIVEN_UP_S, Alerting, Webhook
 from gantrymq_console.data.attention import Alerts, Attention, Problem, Thresholds
 from gantrymq_console.data.brokers import BrokerState, Overview
 from gantrymq_console.data.cluster import Aged
@@ -222,7 +222,7 @@ def test_a_receiver_that_is_not_there_costs_nothing_and_is_given_up():
 )
 def test_an_address_that_is_none_is_one_sentence_without_it(text):
     with pytest.raises(ConfigError, match="--webhook") as found:
-        checked_address(text)
+        Webhook(real_world(), text)
     assert "secret" not in str(found.value)
 
 

@@ -35,6 +35,7 @@ class MemoryHistory:
         self.events: list[Mark] = []
         self.failure = ""  # each read fails with it
         self.problem = ""  # with keeping it
+        self.origin = ""
         self.reads: list[str] = []
 
     def put(self, kind: str, name: str, word: str, values: Values) -> None:

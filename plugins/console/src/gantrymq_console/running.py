@@ -21,7 +21,9 @@ from gantrymq_console.alerting import Alerting, Webhook
 from gantrymq_console.data.attention import Thresholds
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.history.keeping import History, HistoryOptions
-from gantrymq_console.history.reading import NoHistory
+from gantrymq_console.history.prometheus import PrometheusHistory
+from gantrymq_console.history.prometheus_options import PrometheusOptions
+from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.web.app import App
 from gantrymq_console.web.console import Console
 from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
@@ -52,6 +54,7 @@ class RunningConsole:
         in_broker: bool = False,
         state: Path | None = None,
         history: HistoryOptions | None = None,
+        prometheus: PrometheusOptions | None = None,
     ) -> None:
         """Create it.
 
@@ -66,6 +69,7 @@ class RunningConsole:
             in_broker: whether it shares the process of a broker.
             state: folder of its files.
             history: what is kept of the time before, None: nothing.
+            prometheus: where curves are read instead; None: they are those that are kept.
         """
         self._lock = lock
         self._scheme = "http" if certificates is None else "https"
@@ -73,6 +77,9 @@ class RunningConsole:
         self._client = Client(namesrv, world=world)
         self._cluster = Cluster(self._client, world)
         self._history = History(self._cluster, history, state) if history is not None else None
+        past: HistorySource = self._history or NoHistory()
+        if prometheus is not None:
+            past = PrometheusHistory(self._cluster, prometheus, past)
         self.console = Console(
             self._cluster,
             world,
@@ -83,7 +90,7 @@ class RunningConsole:
             namesrv,
             in_broker,
             state,
-            past=self._history or NoHistory(),
+            past=past,
         )
         descriptors = world.descriptors()
         limits = limits_in_broker(descriptors) if in_broker else limits_alone(descriptors, exposure.is_proxy)
@@ -141,7 +148,9 @@ class RunningConsole:
             lock.release()
 
 
-def for_broker(broker: BrokerEnvironment, host: str, history: HistoryOptions | None) -> RunningConsole:
+def for_broker(
+    broker: BrokerEnvironment, host: str, history: HistoryOptions | None, prometheus: PrometheusOptions | None
+) -> RunningConsole:
     """Return the console of the service in a broker's process, which asks the broker's name servers.
 
     Raises:
@@ -165,4 +174,5 @@ def for_broker(broker: BrokerEnvironment, host: str, history: HistoryOptions | N
         in_broker=True,
         state=state,
         history=history,
+        prometheus=prometheus,
     )

@@ -17,9 +17,11 @@ from gantrymq.plugin.settings import Setting
 
 if TYPE_CHECKING:
     from gantrymq_console.history.keeping import HistoryOptions
+    from gantrymq_console.history.prometheus_options import PrometheusOptions
     from gantrymq_console.running import RunningConsole
 _LISTEN: Final = "consoleListen"
 _HISTORY: Final = "consoleHistory"
+_PROMETHEUS: Final = "consolePrometheus"
 
 SCHEMA: Final = (
     Setting.text(
@@ -36,6 +38,17 @@ SCHEMA: Final = (
         100 * 1024 * 1024,
         "Most bytes of its file; the oldest samples are deleted first.",
         at_least=1024 * 1024,
+    ),
+    Setting.text(
+        _PROMETHEUS,
+        "",
+        "Address of a Prometheus that scrapes the brokers of the cluster, such as http://10.0.0.9:9090; the web "
+        "console in the broker's process shows its curves instead of its own.",
+    ),
+    Setting.text(
+        f"{_PROMETHEUS}Labels",
+        "",
+        "Labels that its series of this cluster have besides the name of the cluster, such as env=prod;site=a.",
     ),
 )
 
@@ -66,7 +79,7 @@ class ConsoleService:
             raise ConfigError(f"{broker.settings.source(_LISTEN)}: {_LISTEN}: {problem}") from None
         running = await broker.world.workers.run(import_module, "gantrymq_console.running")
         try:
-            self._running = running.for_broker(broker, host, _history(broker))
+            self._running = running.for_broker(broker, host, _history(broker), _prometheus(broker))
         except ConfigError as problem:
             raise ConfigError(f"{_LISTEN}={listen}: {problem}") from problem
         try:
@@ -92,3 +105,12 @@ def _history(broker: BrokerEnvironment) -> HistoryOptions | None:
         return None
     hours, days, most_bytes = (settings.number(f"{_HISTORY}{each}") for each in ("Hours", "Days", "Bytes"))
     return HistoryOptions(hours, days, most_bytes)
+
+
+def _prometheus(broker: BrokerEnvironment) -> PrometheusOptions | None:
+    """Return where curves are read, None if they are the console's own. Raises ConfigError."""
+    from gantrymq_console.history.prometheus_options import PrometheusOptions
+
+    address = broker.settings.text(_PROMETHEUS).strip()
+    labels = [each.strip() for each in broker.settings.text(f"{_PROMETHEUS}Labels").split(";")]
+    return PrometheusOptions.of(_PROMETHEUS, address, [each for each in labels if each]) if address else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +25,9 @@ from gantrymq.plugin.commands import (
 from gantrymq.plugin.model import parse_address
 from gantrymq.plugin.real_world import raise_descriptor_limit, real_world
 from gantrymq_console.commands.users import ROLES, state_folder, state_option, token, user
+
+if TYPE_CHECKING:
+    from gantrymq_console.history.prometheus_options import PrometheusOptions
 
 _LINK_ENDS = (
     "each link logs in once, as administrator; for names and passwords instead, run `gantrymq console user add NAME "
@@ -137,6 +141,22 @@ _LINK_ENDS = (
     help="Size of the file of the history at most; the oldest samples are deleted first.",
 )
 @click.option("--no-history", is_flag=True, help="Keep no history, and write no file of it.")
+@click.option(
+    "--prometheus",
+    envvar="GANTRYMQ_CONSOLE_PROMETHEUS",
+    show_envvar=True,
+    metavar="URL",
+    help="Show curves of a Prometheus that scrapes the brokers, such as http://10.0.0.9:9090, instead of the "
+    "console's own. Its secret: $GANTRYMQ_CONSOLE_PROMETHEUS_USER and _PASSWORD, or _TOKEN; _PASSWORD_FILE and "
+    "_TOKEN_FILE name files.",
+)
+@click.option(
+    "--prometheus-label",
+    "prometheus_labels",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A label of the cluster's series in it, if the name of the cluster is not enough; may be repeated.",
+)
 @output_option
 @click.pass_context
 def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -> None:
@@ -170,6 +190,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     listen, state = given.pop("listen"), state_folder(given.pop("state"))
     hours, days, most_bytes = (given.pop(f"history_{each}") for each in ("hours", "days", "bytes"))
     history = None if given.pop("no_history") else HistoryOptions(hours, days, most_bytes)
+    prometheus = _prometheus(given.pop("prometheus"), given.pop("prometheus_labels"), given["login"])
     host, port = _address(listen)
     world = real_world()
     address = ""
@@ -185,6 +206,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         *(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates, lock),
         state=state,
         history=history,
+        prometheus=prometheus,
     )
     if webhook:
         running.alert(Webhook(world, webhook), thresholds)
@@ -214,3 +236,19 @@ def _address(listen: str) -> tuple[str, int]:
         return parse_address(listen)
     except ValueError as problem:
         raise ConfigError(f"--listen: {problem}; write HOST:PORT such as 127.0.0.1:8088") from None
+
+
+def _prometheus(address: str | None, labels: Sequence[str], login: str) -> PrometheusOptions | None:
+    """Return where curves are read. Raises ConfigError: the options cannot be used."""
+    from gantrymq_console.history.prometheus_options import PrometheusOptions
+
+    if not address:
+        if labels:
+            raise ConfigError("--prometheus-label is for series of Prometheus: add --prometheus URL, or leave it out")
+        return None
+    if login == "cluster":
+        raise ConfigError(
+            "--prometheus shows its curves to everyone, so it cannot be used with --login cluster, where each user "
+            "sees what the cluster permits; leave one of them out"
+        )
+    return PrometheusOptions.of("--prometheus", address, labels)

@@ -102,6 +102,11 @@ class History:
         self._closed = False
 
     @property
+    def origin(self) -> str:
+        """See `HistorySource.origin`."""
+        return ""
+
+    @property
     def problem(self) -> str:
         """See `HistorySource.problem`."""
         return self._failure or self._note or self._bound_reached()

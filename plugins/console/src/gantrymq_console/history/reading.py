@@ -97,6 +97,10 @@ class HistorySource(Protocol):
     def problem(self) -> str:
         """One sentence about what is wrong with keeping the history, such as a full disk; empty if nothing is."""
 
+    @property
+    def origin(self) -> str:
+        """HOST:PORT of the Prometheus whose curves these are; empty for samples of the console."""
+
     def window(self, length_ms: int, now_ms: int, most_points: int = MOST_POINTS) -> Window:
         """Return the window of the last *length_ms*, as `window_of` with the step that is kept of such a period."""
 
@@ -128,6 +132,7 @@ class NoHistory:
     """The source of a console without a history: each method raises HistoryOff."""
 
     problem = ""
+    origin = ""
 
     def window(self, length_ms: int, now_ms: int, most_points: int = MOST_POINTS) -> Window:
         """Return a window with steps of 10 s."""

@@ -50,6 +50,7 @@ class SubjectHistory:
     since_ms: int | None = None  # wall time of the oldest sample of the history
     problem: str = ""  # why it could not be read, in English
     is_off: bool = False
+    origin: str = ""  # HOST:PORT of the Prometheus whose curves these are
     keeping_problem: str = ""  # what is wrong with keeping the history, in English
 
     @property
@@ -111,7 +112,7 @@ async def subject_history(
     if after_ms > window.begin_ms:
         begin_ms = min(after_ms // window.step_ms * window.step_ms, window.end_ms - window.step_ms)
         window = attrs.evolve(window, begin_ms=begin_ms)
-    empty = SubjectHistory(kind, name, range_, window.begin_ms, window.end_ms, window.step_ms)
+    empty = SubjectHistory(kind, name, range_, window.begin_ms, window.end_ms, window.step_ms, origin=source.origin)
     earlier_ms = shift_of(length_ms) if compare else 0
 
     async def read() -> SubjectHistory:
