@@ -9,6 +9,8 @@ from console_visitor import Visitor
 from manual_clock import ManualClock
 from memory_history import FINE_MS, MemoryHistory
 
+from gantrymq.client.admin import RequestNotServed
+from gantrymq_console.data import table
 from gantrymq_console.data.attention import new_dead_letters
 from gantrymq_console.history.changes import MOST_OF_A_KIND, changes_of
 from gantrymq_console.history.reading import Mark
@@ -69,6 +71,20 @@ def test_a_gap_of_the_hour_is_said(visitor, past):
     page = visitor.get("/").text
     assert NOTHING not in page and "No change is known." in page
     assert "Not everything was sampled in 12 minutes of this hour" in page
+
+
+def test_a_broker_that_cannot_tell_of_all_groups_is_said(visitor, monkeypatch):
+    """As RocketMQ's."""
+
+    async def not_served(_admin, address, *_, **__):
+        raise RequestNotServed(3, "65025", address)
+
+    for name in ("page", "column"):
+        monkeypatch.setattr(table, f"summary_{name}", not_served)
+    visitor.get("/")
+    visitor.cluster.forget("attention", "changes")
+    page = visitor.get("/").text
+    assert NOTHING not in page and "No change is known. A broker cannot tell about all groups at once" in page
 
 
 def test_the_newest_samples_may_be_late(past):

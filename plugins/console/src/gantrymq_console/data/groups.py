@@ -140,6 +140,12 @@ async def group_tables(cluster: Cluster) -> Tables[GroupRow]:
     return await tables_of(cluster, "groups", served, partial(ask_group, cluster))
 
 
+def tells_all(cluster: Cluster) -> bool:
+    """Return whether no broker is known that cannot tell about all groups at once. Asks nothing."""
+    tables: Tables[GroupRow] | None = cluster.kept.get("groups")
+    return tables is None or not any(each.walks for each in tables.brokers.values())
+
+
 def is_system(group: str) -> bool:
     """Return whether brokers create the group themselves."""
     return group in names.SYSTEM_GROUPS or names.is_system_group(group)

@@ -17,6 +17,7 @@ from gantrymq_console.values import Long
 MOST_OF_A_KIND: Final = 5
 LEAST_GROWTH: Final = 10  # of a lag, messages; and half of what it was
 LEAST_LATE_S: Final = 30.0  # a lag that grew within less than this is that of a busy group
+_LEAST_UNKNOWN_MS: Final = 60_000
 _LEVELS: Final = {
     "broker_gone": "bad",
     "elected": "warn",
@@ -67,6 +68,7 @@ class Changes:
     kinds: tuple[ChangesOfKind, ...] = ()  # the worst first
     begin_ms: int = 0  # of the hour
     since_ms: int | None = None  # oldest sample of the history; None: there is none yet
+    some_groups_only: bool = False  # whether a broker cannot tell about all groups at once
     unknown_ms: int = 0  # part of the hour in which something was not sampled
     problem: str = ""  # why it is not known, in English
     is_off: bool = False
@@ -75,6 +77,11 @@ class Changes:
     def is_young(self) -> bool:
         """Whether the history begins within the hour."""
         return self.since_ms is not None and self.since_ms > self.begin_ms
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that changed within the hour is known."""
+        return not (self.is_young or self.some_groups_only or self.unknown_ms >= _LEAST_UNKNOWN_MS)
 
 
 async def changes_of(source: HistorySource, clock: Clock) -> Changes:
@@ -102,7 +109,7 @@ async def _read(source: HistorySource, window: Window) -> Changes:
             shown = tuple(all_of_it[:MOST_OF_A_KIND])
             kinds.append(ChangesOfKind(word, level, shown, len(all_of_it) - len(shown)))
     unknown_ms = await _unknown_ms(source, window, since_ms)
-    return Changes(tuple(kinds), window.begin_ms, since_ms, unknown_ms)
+    return Changes(tuple(kinds), window.begin_ms, since_ms, unknown_ms=unknown_ms)
 
 
 def _of_marks(marks: Iterable[Mark]) -> list[Change]:

@@ -13,6 +13,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients
 from gantrymq_console.data.attention import Attention, attention
 from gantrymq_console.data.cluster import Aged
+from gantrymq_console.data.groups import tells_all
 from gantrymq_console.history.changes import Changes, changes_of
 from gantrymq_console.pages.history import with_history
 from gantrymq_console.web.context import RequestContext
@@ -25,6 +26,7 @@ async def home(context: RequestContext) -> View:
     """Show the cluster at one glance."""
     asking = Asking(context.console.world.clock)
     found, changes = await asking.needed(_looks(context))
+    changes = attrs.evolve(changes, some_groups_only=not tells_all(context.cluster))
     data = attrs.evolve(found.value, changes=changes)
     view = View("home.html", data, "status", data.missing, found.as_of_ms)
     return await with_history(context, view, "cluster")
