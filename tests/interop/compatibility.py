@@ -22,7 +22,8 @@ from not_built import TABLE
 
 HERE = Path(__file__).resolve().parent
 NOT_BUILT = "test_not_built.py"  # has its own table at the end of the page
-LEFT_OUT = (NOT_BUILT, "test_control_java_to_java.py")  # the second tries our drivers, without GantryMQ
+LEFT_OUT = (NOT_BUILT, "test_control_java_to_java.py", "test_console_looks.py")
+"""Besides that: tests of our drivers without GantryMQ, and of the looks of our own pages."""
 PAGE = HERE.parents[1] / "docs/start/compatibility.md"
 WORST_FIRST = ("fails", "skipped", "refused", "differs", "works")  # refused and differs are followed by a reason
 SDK = r"(?:(?:java|python|go|node)-)?"  # of the SDKs for gRPC, ids are name and version
