@@ -697,3 +697,17 @@ def test_a_page_stays_fresh_without_flicker(browser, site):
 async def _send(namesrv: str) -> None:
     async with Client(namesrv) as client:
         await client.producer("shop").send(Message("Orders", b"one more"))
+
+
+def test_offsets_of_three_groups_are_reset_with_a_result_for_each(visitor):
+    visitor.link("Groups")
+    visitor.link("Change several groups")
+    for group in ("billing", "archive", "onlookers"):
+        visitor.click(f"main input[name='group.{group}']")
+    visitor.choose("target", "first")
+    visitor.press("Preview")
+    assert "The offsets in 3 rows will be set" in visitor.text
+    visitor.click("main form.confirm button")
+    assert visitor.clicks <= 8
+    visitor.wait_for("ended")
+    assert "3 done, 0 not changed, 0 not known, 0 left" in visitor.text, visitor.text

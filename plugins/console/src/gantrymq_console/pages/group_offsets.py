@@ -81,18 +81,18 @@ class OffsetDeletion:
 
 
 async def _preview_reset(context: RequestContext, form: Form) -> Preview:
-    topic, target, queue = _topic(form), _target(context, form), _queue(form)
+    topic, target, queue = _topic(form), target_of(context, form), _queue(form)
     done = await _reset(context, topic, target, queue, dry_run=True)
     name = context.names["group"]
-    command = f"group reset {quote(name)} -t {quote(topic)} --to {_to(target)}" + (
+    command = f"group reset {quote(name)} -t {quote(topic)} --to {to_text(target)}" + (
         f" -q {queue}" if queue is not None else ""
     )
     data = _shown(name, "", (done,), target.time_ms)
-    return Preview("group_reset.html", data, command, name, _told(data), steady=_steady((done,), target))
+    return Preview("group_reset.html", data, command, name, _told(data), steady=steady_of((done,), target))
 
 
 async def _run_reset(context: RequestContext, form: Form) -> Outcome:
-    topic, target, queue = _topic(form), _target(context, form), _queue(form)
+    topic, target, queue = _topic(form), target_of(context, form), _queue(form)
     done = await _reset(context, topic, target, queue, dry_run=False)
     return await _outcome(context, "groups.was_reset", (done,))
 
@@ -103,7 +103,7 @@ async def _preview_clone(context: RequestContext, form: Form) -> Preview:
     topic = form.get("topic", "").strip()
     command = f"group clone -s {quote(source)} -g {quote(group)}" + (f" -t {quote(topic)}" if topic else "")
     data = _shown(group, source, done, None)
-    return Preview("group_reset.html", data, command, group, _told(data), steady=_steady(done, OffsetTarget()))
+    return Preview("group_reset.html", data, command, group, _told(data), steady=steady_of(done, OffsetTarget()))
 
 
 async def _run_clone(context: RequestContext, form: Form) -> Outcome:
@@ -219,7 +219,7 @@ def _move(topic: str, move: OffsetMove) -> QueueMove:
     )
 
 
-def _steady(done: tuple[OffsetReset, ...], target: OffsetTarget) -> list[object]:
+def steady_of(done: tuple[OffsetReset, ...], target: OffsetTarget | None) -> list[object]:
     """Return the values that must not change before the confirmation.
 
     While members consume, and producers send, the numbers of a queue move all the time. So its present offset counts
@@ -229,7 +229,7 @@ def _steady(done: tuple[OffsetReset, ...], target: OffsetTarget) -> list[object]
     for each in done:
         for move in each.moves:
             now = move.before if not each.online else None
-            then = move.after if target.edge != "latest" else None
+            then = move.after if target is None or target.edge != "latest" else None
             found.append([each.topic, move.broker, move.queue_id, now, then])
         found.append([each.online > 0, each.left_out])
     return found
@@ -246,7 +246,7 @@ def _topic(form: Form) -> str:
     return topic
 
 
-def _target(context: RequestContext, form: Form) -> OffsetTarget:
+def target_of(context: RequestContext, form: Form) -> OffsetTarget:
     """Return the target of a form. Raises BadInput: it names none."""
     kind = form.get("target", "time")
     if kind == "first":
@@ -277,7 +277,8 @@ def _queue(form: Form) -> int | None:
     return int(text)
 
 
-def _to(target: OffsetTarget) -> str:
+def to_text(target: OffsetTarget) -> str:
+    """Return a target as the option --to of the command."""
     return target.edge or str(target.time_ms if target.time_ms is not None else target.queue_offset)
 
 

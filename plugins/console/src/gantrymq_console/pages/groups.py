@@ -9,14 +9,13 @@ from typing import Final
 
 import attrs
 
-from gantrymq.errors import GroupNotExist
 from gantrymq.plugin import names
 from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import group, group_overview, groups, members
+from gantrymq_console.data import group, group_changes, group_overview, groups, members
 from gantrymq_console.data.group import GroupHead, GroupReports, head_of
-from gantrymq_console.data.groups import forget_groups, is_system
+from gantrymq_console.data.groups import forget_groups
 from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.data.topic import masters_of
 from gantrymq_console.pages import group_offsets
@@ -27,7 +26,6 @@ from gantrymq_console.web.pages import (
     BadInput,
     Confirm,
     Forbidden,
-    NotFound,
     Outcome,
     Page,
     Preview,
@@ -125,7 +123,7 @@ async def _preview_new(context: RequestContext, form: Form) -> Preview:
             raise BadInput("groups.exists", group=config.name)
     changes = tuple((key, "", value) for key, value in _shown(config).items())
     data = GroupChange(config.name, True, tuple((name, changes) for name in masters), None, None, False)
-    return Preview("group_change.html", data, _command(config), config.name, "creates the group")
+    return Preview("group_change.html", data, command_of(config), config.name, "creates the group")
 
 
 async def _create(context: RequestContext, form: Form) -> Outcome:
@@ -137,7 +135,7 @@ async def _create(context: RequestContext, form: Form) -> Outcome:
 
 
 async def _preview_change(change: str, context: RequestContext, form: Form) -> Preview:
-    reports, gone = await _reports_to_change(context)
+    reports, gone = await group_changes.reports_to_change(context.cluster, context.names["group"])
     brokers: list[tuple[str, Changes]] = []
     for broker, part in reports.brokers.items():
         if part.config is not None:
@@ -150,22 +148,18 @@ async def _preview_change(change: str, context: RequestContext, form: Form) -> P
     data = GroupChange(reports.name, False, tuple(brokers), head.members, head.lag, stops, gone)
     told = ", ".join(f"{key} {old} -> {value}" for _, each in brokers[:1] for key, old, value in each)
     wanted_config = _wanted(change, form, next(part.config for part in reports.brokers.values() if part.config))
-    return Preview("group_change.html", data, _command(wanted_config), reports.name, told, steady=[brokers, gone])
+    return Preview("group_change.html", data, command_of(wanted_config), reports.name, told, steady=[brokers, gone])
 
 
 async def _change(change: str, context: RequestContext, form: Form) -> Outcome:
-    (reports, gone), masters = await _reports_to_change(context), await context.cluster.masters()
-    for broker, part in reports.brokers.items():
-        if part.config is not None and broker in masters:
-            wanted = attrs.evolve(_wanted(change, form, part.config), attributes={})  # no value changes
-            await context.cluster.admin.create_group(masters[broker], wanted)
-    await forget_groups(context.cluster, reports.name)
+    name = context.names["group"]
+    gone = await group_changes.change_settings(context.cluster, name, lambda config: _wanted(change, form, config))
     key = {"settings": "groups.changed", "stop": "groups.stopped", "allow": "groups.allowed"}[change]
-    return outcome_of(key, "group", reports.name, f"groups/{reports.name}/settings", gone)
+    return outcome_of(key, "group", name, f"groups/{name}/settings", gone)
 
 
 async def _preview_deletion(context: RequestContext, form: Form) -> Preview:
-    reports, gone = await _reports_to_change(context)
+    reports, gone = await group_changes.reports_to_change(context.cluster, context.names["group"])
     head, clean = head_of(reports), form.get("clean_offsets") == "on"
     data = GroupDeletion(reports.name, head.members, head.lag, tuple(reports.brokers), clean, gone)
     command = f"group delete {quote(reports.name)}" + (" --clean-offsets" if clean else "")
@@ -174,11 +168,8 @@ async def _preview_deletion(context: RequestContext, form: Form) -> Preview:
 
 
 async def _delete(context: RequestContext, form: Form) -> Outcome:
-    name, masters = context.names["group"], await context.cluster.masters()
-    reports, gone = await _reports_to_change(context)
-    for broker in reports.brokers:
-        await context.cluster.admin.delete_group(masters[broker], name, clean_offsets=form.get("clean_offsets") == "on")
-    await forget_groups(context.cluster, name)
+    name, clean = context.names["group"], form.get("clean_offsets") == "on"
+    gone = await group_changes.delete(context.cluster, name, clean_offsets=clean)
     return outcome_of("groups.deleted", "group", name, "groups", gone)
 
 
@@ -202,23 +193,6 @@ _ACTIONS: Final = (
         ("clean_offsets",),
     ),
 )
-
-
-async def _reports_to_change(context: RequestContext) -> tuple[GroupReports, tuple[str, ...]]:
-    """Return the reports of the group of the address, which must not be a system group, and the missing brokers.
-
-    Raises:
-        NotFound, BadInput: there is no such group, or it is a system group, or a registered broker does not answer, or
-            none has it while one is gone.
-    """
-    name, asking = context.names["group"], Asking(context.console.world.clock)
-    if is_system(name):
-        raise BadInput("groups.system_stays", group=name)
-    reports = await _reports(context, asking)
-    silent, gone = [each.what for each in asking.missing], await context.cluster.gone()
-    if silent and (not reports.brokers or any(each not in gone for each in silent)):
-        raise BadInput("groups.not_all_answer", brokers=", ".join(silent))
-    return reports, tuple(silent)
 
 
 def _wanted(change: str, form: Form, config: GroupConfig) -> GroupConfig:
@@ -262,7 +236,8 @@ def _shown(config: GroupConfig) -> dict[str, str]:
     }
 
 
-def _command(config: GroupConfig) -> str:
+def command_of(config: GroupConfig) -> str:
+    """Return the command that gives a group these settings."""
     consume = "--consume" if config.consume_enable else "--no-consume"
     broadcast = "--broadcast" if config.consume_broadcast_enable else "--no-broadcast"
     orderly = " --orderly" if config.consume_message_orderly else ""
@@ -331,11 +306,7 @@ async def offsets(context: RequestContext) -> View:
 
 
 async def _reports(context: RequestContext, asking: Asking) -> group.GroupReports:
-    """Return the reports of brokers about the group of the address. Raises NotFound."""
-    try:
-        return await group.group_reports(context.cluster, asking, context.names["group"])
-    except GroupNotExist:
-        raise NotFound("groups.none_there", group=context.names["group"]) from None
+    return await group_changes.reports_of(context.cluster, asking, context.names["group"])
 
 
 SECTION = Section(
