@@ -7,34 +7,18 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from console_members import commit
+from console_members import commit, make_dead
 from console_visitor import Visitor as OtherVisitor
 from polling import until
 
 from gantrymq.cli import main
 from gantrymq.client import Admin, Producer
 from gantrymq.errors import BrokerRefused, CallTimeout
-from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq_admin import resending
 from gantrymq_console.data import resend_notes
 from gantrymq_console.data.resend_notes import ResendNotes
-
-
-async def make_dead(visitor, group, bodies):
-    """Store messages as dead letters of *group*: a member sends them back with the delay level -1."""
-    cluster, admin = visitor.running.cluster, visitor.client.admin
-    await cluster.create_topic("Orders", 1)
-    sent = [await cluster.send("Orders", body, keys=body.decode()) for body in bodies]
-    heartbeat = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group}]})
-    await admin.request(cluster.broker_address, RequestCode.HEART_BEAT, body=heartbeat)
-    for each in sent:
-        offset = int(each.offset_id[16:], 16)
-        back = ConsumerSendMsgBackRequest(offset=offset, group=group, delay_level=-1, origin_topic="Orders")
-        await admin.request(cluster.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
-    if bodies:
-        await visitor.client.wait_ready(f"%DLQ%{group}")
 
 
 async def ended(job):

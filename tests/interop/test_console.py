@@ -16,11 +16,14 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
+from click.testing import CliRunner
 from conftest import SOON
 from harness import GantryServer, JavaBroker
 from harness.console import GantryConsole, axe_script, chromium
+from harness.gantry_server import GantryServer
 from polling import until, wait_until
 
+from gantrymq.cli import main
 from gantrymq.client import Client, Message, TopicConfig
 from gantrymq.errors import GantryError
 from gantrymq.loose_json import dumps
@@ -62,6 +65,8 @@ STATES = (
     "groups/billing/dlq",
     "groups/shipping/dlq",
     "new/group",
+    "bulk/groups",
+    "saved",
     "clients",
     "delayed",
     "transactions",
@@ -711,3 +716,54 @@ def test_offsets_of_three_groups_are_reset_with_a_result_for_each(visitor):
     assert visitor.clicks <= 8
     visitor.wait_for("ended")
     assert "3 done, 0 not changed, 0 not known, 0 left" in visitor.text, visitor.text
+
+
+@pytest.fixture
+def two_users(browser: Any, site: Site, tmp_path: Path) -> Iterator[tuple[Any, Any]]:
+    """The pages of two users who have logged in at one console."""
+    state, secret = tmp_path / "state", "correct horse battery"
+    for name, role in (("ann", "operator"), ("bob", "viewer")):
+        words = ["console", "user", "add", name, "--role", role, "--state", str(state)]
+        done = CliRunner().invoke(main, words, env={"GANTRYMQ_CONSOLE_PASSWORD": secret})
+        assert done.exit_code == 0, done.output
+    options = ("-n", site.namesrv, "--listen", "127.0.0.1:0", "--state", str(state))
+    with GantryServer("console", tmp_path, *options) as console, contextlib.ExitStack() as contexts:
+        pages = []
+        for name in ("ann", "bob"):
+            context = contexts.enter_context(contextlib.closing(browser.new_context(locale="en-GB")))
+            context.grant_permissions(["clipboard-read", "clipboard-write"])
+            page = context.new_page()
+            page.goto(console.ready["console"])
+            page.fill("input[name=name]", name)
+            page.fill("input[name=password]", secret)
+            page.locator("main button").first.click()
+            page.get_by_role("link", name="Topics", exact=True).wait_for()
+            pages.append(page)
+        yield pages[0], pages[1]
+
+
+def test_a_search_that_one_user_shares_is_opened_by_another(two_users):
+    ann, bob = two_users
+    ann.get_by_role("link", name="Topics", exact=True).click()
+    ann.fill("main input[name=filter]", "Ord")
+    ann.locator("main form.filter button").click()
+    ann.locator("main", has_text="1 topic").wait_for()
+    ann.locator("details.share summary").click()
+    ann.locator("details.share button[data-copy-link]").click()
+    ann.locator("#told", has_text="Copied.").wait_for()
+    assert ann.evaluate("navigator.clipboard.readText()") == ann.url  # absolute
+    ann.fill("details.share input[name=name]", "The orders")
+    ann.check("details.share input[name=shared]")
+    ann.locator("details.share form button").click()
+    ann.locator("main", has_text="The orders was saved.").wait_for()
+    bob.get_by_role("link", name="Saved searches").click()
+    assert "ann" in bob.inner_text("main")
+    bob.get_by_role("link", name="The orders").click()
+    bob.wait_for_url("**/topics?filter=Ord*")
+    assert "Orders" in bob.inner_text("main")
+    ann.goto(ann.url)
+    ann.locator("main details summary").click()
+    ann.get_by_role("button", name="Delete").click()
+    ann.locator("main", has_text="The orders was deleted.").wait_for()
+    bob.get_by_role("link", name="Saved searches").click()
+    bob.locator("main", has_text="Nothing is saved yet.").wait_for()

@@ -8,6 +8,7 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 
 
 def join(visitor: Any, group: str, client_id: str, topic: str, expression: str = "*", **more: str) -> None:
@@ -44,3 +45,18 @@ def commit(visitor: Any, group: str, topic: str, queue_offset: int = 1, queue_id
         await admin.commit_offset(group, MessageQueue(topic, name, queue_id), queue_offset)
 
     visitor.running.run(work())
+
+
+async def make_dead(visitor: Any, group: str, bodies: list[bytes]) -> None:
+    """Store messages as dead letters of *group*: a member sends them back with the delay level -1."""
+    cluster, admin = visitor.running.cluster, visitor.client.admin
+    await cluster.create_topic("Orders", 1)
+    sent = [await cluster.send("Orders", body, keys=body.decode()) for body in bodies]
+    heartbeat = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group}]})
+    await admin.request(cluster.broker_address, RequestCode.HEART_BEAT, body=heartbeat)
+    for each in sent:
+        offset = int(each.offset_id[16:], 16)
+        back = ConsumerSendMsgBackRequest(offset=offset, group=group, delay_level=-1, origin_topic="Orders")
+        await admin.request(cluster.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+    if bodies:
+        await visitor.client.wait_ready(f"%DLQ%{group}")

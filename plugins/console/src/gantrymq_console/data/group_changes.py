@@ -9,8 +9,9 @@ import attrs
 from gantrymq.errors import GroupNotExist
 from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
+from gantrymq_console.data import group as one_group
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.group import GroupReports, group_reports
+from gantrymq_console.data.group import GroupReports
 from gantrymq_console.data.groups import forget_groups, is_system
 from gantrymq_console.web.pages import BadInput, NotFound
 
@@ -18,7 +19,7 @@ from gantrymq_console.web.pages import BadInput, NotFound
 async def reports_of(cluster: Cluster, asking: Asking, group: str) -> GroupReports:
     """Return the reports of brokers about a group. Raises NotFound."""
     try:
-        return await group_reports(cluster, asking, group)
+        return await one_group.group_reports(cluster, asking, group)
     except GroupNotExist:
         raise NotFound("groups.none_there", group=group) from None
 

@@ -51,6 +51,7 @@ class LettersPage:
     group: str
     head: GroupHead | None  # None: brokers keep dead letters of a group that they do not know any more
     hours: str
+    since_ms: int  # a fixed time instead of *hours*; 0: none
     count: Long
     causes: Sequence[Cause]
     start: int
@@ -73,12 +74,14 @@ async def show(context: RequestContext) -> View:
     """Show the newest dead letters and their causes."""
     group, hours = context.names["group"], context.choice("hours", _HOURS)
     asking = Asking(context.console.world.clock)
-    since = _since(context, hours)
+    since = context.number("since", 0) or _since(context, hours)
     head, found = await asyncio.gather(
         _head(context, asking),
         asking.needed(
             context.cluster.shared(
-                ("dead letters", group, hours), 5, lambda: dead_letters.letters_of(context.cluster, group, since)
+                ("dead letters", group, hours, context.text("since")),
+                5,
+                lambda: dead_letters.letters_of(context.cluster, group, since),
             )
         ),
     )
@@ -90,6 +93,7 @@ async def show(context: RequestContext) -> View:
         group,
         head,
         hours,
+        context.number("since", 0),
         found.value.count,
         found.value.causes[:20],
         context.start,
@@ -103,9 +107,10 @@ async def show(context: RequestContext) -> View:
         _sender(context, group),
     )
     # The command lists the oldest letters.
-    whole = hours == "all" and len(data.letters) == data.count
+    whole = hours == "all" and not data.since_ms and len(data.letters) == data.count
     command = f"group dlq list {quote(group)}" + (f" --max {int(data.count)}" if data.letters else "") if whole else ""
-    return View("dead_letters.html", data, command, asking.missing, found.as_of_ms, title=group)
+    fixed = {"hours": None, "since": since} if since and not data.since_ms else None
+    return View("dead_letters.html", data, command, asking.missing, found.as_of_ms, title=group, fixed=fixed)
 
 
 async def _head(context: RequestContext, asking: Asking) -> GroupHead | None:

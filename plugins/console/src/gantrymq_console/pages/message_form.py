@@ -18,6 +18,7 @@ _TIMES: Final = ("from", "to", "before")
 FIELDS: Final = ("key", "tag", "sql", "text", "queue", "offset", "skip", *_TIMES, *(f"{each}_utc" for each in _TIMES))
 """Names of the form."""
 
+LAST: Final = ("", "1", "24", "168")  # hours before now, in place of a time "from"
 _MOST_FILES: Final = 4  # made at the same time
 _STUCK_S: Final = 900.0  # after which a file does not count any more: its reader may have stopped reading
 
@@ -59,6 +60,23 @@ def wanted_by(topic: str, given: Mapping[str, str]) -> tuple[Asked, Wanted]:
     )
     kind = SQL92 if asked.sql else TAG
     return asked, Wanted(topic, begin_ms or 0, last_ms, skip, asked.sql or asked.tag or ALL, kind, queue, offset)
+
+
+def query_of(context: RequestContext) -> Mapping[str, str]:
+    """Return the parameters of the address, with the time that ``last`` means as "from" unless that is given.
+
+    Raises BadInput: ``last`` is none of `LAST`.
+    """
+    given, hours = context.request.query_params, context.choice("last", LAST)
+    if not hours or moment_of(given, "from") is not None:
+        return given
+    return {**given, "from": str(context.now_ms() - int(hours) * 3_600_000), "from_utc": ""}
+
+
+def fixed_times(context: RequestContext, wanted: Wanted) -> Mapping[str, str | int | None]:
+    """Return the parameters that select the messages of now, whenever the address is opened."""
+    end_ms = context.now_ms() if wanted.end_ms is None else wanted.end_ms
+    return {"last": None, "from": wanted.begin_ms or None, "from_utc": None, "to": end_ms, "to_utc": None}
 
 
 def as_typed(given: Mapping[str, str]) -> Asked:

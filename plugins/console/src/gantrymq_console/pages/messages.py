@@ -15,7 +15,18 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, listing, searching
 from gantrymq_console.data.listing import Listing, Row
 from gantrymq_console.data.searching import Search, Tail
-from gantrymq_console.pages.message_form import FIELDS, Asked, as_typed, command_of, filter_options, streamed, wanted_by
+from gantrymq_console.pages.message_form import (
+    FIELDS,
+    LAST,
+    Asked,
+    as_typed,
+    command_of,
+    filter_options,
+    fixed_times,
+    query_of,
+    streamed,
+    wanted_by,
+)
 from gantrymq_console.values import Long
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.jobs import Job
@@ -46,6 +57,12 @@ class MessagesPage:
     listing: Listing
     later: bool  # whether this is not the first page
     may_read: bool
+    last: str = ""  # hours, one of `LAST`; empty: other times
+
+    @property
+    def lasts(self) -> tuple[str, ...]:
+        """The choices of `last`."""
+        return LAST
 
 
 async def show(context: RequestContext) -> View:
@@ -53,7 +70,7 @@ async def show(context: RequestContext) -> View:
     topic, may_read = context.names["topic"], context.may(Role.READER)
     check_topic(topic)
     try:
-        asked, wanted = wanted_by(topic, context.request.query_params)
+        asked, wanted = wanted_by(topic, query_of(context))
     except BadInput as problem:
         if context.is_api:
             raise
@@ -78,15 +95,18 @@ async def show(context: RequestContext) -> View:
     if may_read and found.rows:
         await context.console.record_read(context, "messages.title", topic)
     context.console.recent.add(context.user.name, topic)
-    data = MessagesPage(topic, asked, found, bool(context.text("before")), may_read)
-    return View("messages.html", data, command_of(asked, wanted, found, context.rows), asking.missing, title=topic)
+    last = context.text("last") if not context.text("from") else ""
+    data = MessagesPage(topic, asked, found, bool(context.text("before")), may_read, last)
+    command = command_of(asked, wanted, found, context.rows)
+    fixed = fixed_times(context, wanted)
+    return View("messages.html", data, command, asking.missing, title=topic, fixed=fixed)
 
 
 async def download(context: RequestContext) -> Response:
     """Stream the messages that match the form, the newest first."""
     form = context.choice("format", bodies.FORMATS)
     most = context.number("most", bodies.MOST, at_least=1, at_most=bodies.MOST)
-    asked, wanted = wanted_by(context.names["topic"], context.request.query_params)
+    asked, wanted = wanted_by(context.names["topic"], query_of(context))
     asking = Asking(context.console.world.clock)
     if asked.key:
         found = await listing.by_key(

@@ -98,17 +98,23 @@
     focused?.focus?.();
     return done;
   };
-  main.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy]");
-    if (!button) return;
-    const text = button.dataset.copy;
+  const copy = async (button, text) => {
     const done = navigator.clipboard ? await navigator.clipboard.writeText(text).then(() => true, () => copied(text)) : copied(text);
     const told = document.getElementById("told");
     told.textContent = "";
     setTimeout(() => { told.textContent = done ? texts.copied : texts.notCopied; }, 50); // a change, also the second time
     button.classList.toggle("done", done);
     setTimeout(() => button.classList.remove("done"), 2000);
+  };
+  main.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(button, button.dataset.copy);
   });
+
+  for (const button of document.querySelectorAll("[data-copy-link]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => copy(button, button.previousElementSibling.href)); // absolute, as the browser sees it
+  }
 
   // --- the menu closes when something else is used ---
   const menu = document.querySelector("details.menu");

@@ -18,6 +18,7 @@ from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.resend_notes import ResendNotes
+from gantrymq_console.data.saved import SavedSearches
 from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.values import to_json
 from gantrymq_console.web.context import RequestContext, page_of
@@ -162,6 +163,9 @@ class Console:
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
     resend_notes: ResendNotes = attrs.field(
         default=attrs.Factory(lambda self: ResendNotes(self.world, self.state), takes_self=True)
+    )
+    saved: SavedSearches = attrs.field(
+        default=attrs.Factory(lambda self: SavedSearches(self.world, self.state), takes_self=True)
     )
 
     async def record_end(self, context: RequestContext, name: str, target: str, change: str, result: str) -> None:

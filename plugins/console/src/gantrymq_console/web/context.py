@@ -220,6 +220,14 @@ class RequestContext:
         last = _raw_path(self.request).rpartition("/")[2]
         return (last or "./") + _query({**query, **changed})
 
+    def page(self, **changed: Any) -> str:
+        """Return the path and query of this page within the console, with some parameters changed, or removed if None.
+
+        Unlike `back`, it has no parameters that are for one visit only.
+        """
+        query = {name: each for name, each in self.request.query_params.items() if name not in (LIVE, "done", "kept")}
+        return _raw_path(self.request) + _query({**query, **changed})
+
     @property
     def back(self) -> str:
         """The path and query of this page within the console; for the result of a form, the page that had the form."""

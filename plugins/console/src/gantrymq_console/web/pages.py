@@ -107,6 +107,7 @@ class View:
     title: str = ""  # replaces the page's title; data of the cluster, such as a topic's name
     status: int = 200
     problem: BadInput | None = None  # why the form of this page cannot be used; shown above it
+    fixed: Mapping[str, Any] | None = None  # parameters that replace relative times by those of now; None: not needed
     history: SubjectHistory | None = None  # of the page's subject; None for refreshes, which keep the charts
     sparks: Mapping[str, Curve] = attrs.field(factory=dict)  # the last hour of rows of a list, by name
     sparks_window: Window | None = None

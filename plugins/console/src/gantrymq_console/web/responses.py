@@ -104,6 +104,7 @@ def html(
             refresh_s=page.refresh_s if page is not None else None,
             outcome=outcome,
             failure=failure,
+            shareable=page is not None and view.status == 200,
             actions=context.console.sections,
         )
 
