@@ -18,6 +18,7 @@ from gantrymq_console.pages.saved import may_change, owner_of
 
 @pytest.fixture
 def ann(visitor, tmp_path):
+    visitor.running.create_topic("Orders", 1)
     visitor.running.send("Orders", b"1")
     visitor.identities = Everyone(User("ann", Role.OPERATOR))
     visitor.restart(tmp_path)

@@ -20,7 +20,6 @@ from click.testing import CliRunner
 from conftest import SOON
 from harness import GantryServer, JavaBroker
 from harness.console import GantryConsole, axe_script, chromium
-from harness.gantry_server import GantryServer
 from polling import until, wait_until
 
 from gantrymq.cli import main
@@ -67,6 +66,7 @@ STATES = (
     "new/group",
     "bulk/groups",
     "saved",
+    "findings",
     "clients",
     "delayed",
     "transactions",
@@ -767,3 +767,14 @@ def test_a_search_that_one_user_shares_is_opened_by_another(two_users):
     ann.locator("main", has_text="The orders was deleted.").wait_for()
     bob.get_by_role("link", name="Saved searches").click()
     bob.locator("main", has_text="Nothing is saved yet.").wait_for()
+
+
+def test_a_finding_leads_to_what_it_means(visitor):
+    visitor.link("Groups")
+    visitor.link("archive")
+    visitor.click("main a.meaning")
+    assert visitor.clicks <= 3
+    anchor = urlsplit(visitor.page.url).fragment
+    assert anchor == "group-nobody-online"
+    assert "Start a consumer of the group" in visitor.page.inner_text(f"#{anchor}")
+    assert visitor.page.locator(f"#{anchor}").evaluate("each => each.getBoundingClientRect().top < innerHeight")

@@ -171,8 +171,11 @@ class Visitor:
         world, namesrv = self.running.cluster.world, self.running.namesrv
         identities = (self.identities, self.audit, self._exposure)
         self.cluster.kept.clear()
-        self.console = Console(self.cluster, world, *identities, SECTIONS, namesrv, state=state)
-        self.app = App(self.console)
+        self.use(Console(self.cluster, world, *identities, SECTIONS, namesrv, state=state))
+
+    def use(self, console: Console) -> None:
+        """Visit another console from now on."""
+        self.console, self.app = console, App(console)
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send one request; *options* as for httpx."""

@@ -55,6 +55,7 @@ class RunningConsole:
         state: Path | None = None,
         history: HistoryOptions | None = None,
         prometheus: PrometheusOptions | None = None,
+        docs: str = "",
     ) -> None:
         """Create it.
 
@@ -70,6 +71,7 @@ class RunningConsole:
             state: folder of its files.
             history: what is kept of the time before, None: nothing.
             prometheus: where curves are read instead; None: they are those that are kept.
+            docs: address of the documentation for links, with a slash at the end; empty: the console's own page.
         """
         self._lock = lock
         self._scheme = "http" if certificates is None else "https"
@@ -90,6 +92,7 @@ class RunningConsole:
             namesrv,
             in_broker,
             state,
+            docs,
             past=past,
         )
         descriptors = world.descriptors()

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -54,6 +55,14 @@ _LINK_ENDS = (
     multiple=True,
     metavar="NAME",
     help="A name under which browsers reach the console, besides the address of --listen; may be repeated.",
+)
+@click.option(
+    "--docs",
+    envvar="GANTRYMQ_CONSOLE_DOCS",
+    show_envvar=True,
+    metavar="URL",
+    default="",
+    help="Address of the documentation's site, to which findings link; by default they link to a page of the console.",
 )
 @click.option(
     "--tls-cert",
@@ -191,6 +200,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     hours, days, most_bytes = (given.pop(f"history_{each}") for each in ("hours", "days", "bytes"))
     history = None if given.pop("no_history") else HistoryOptions(hours, days, most_bytes)
     prometheus = _prometheus(given.pop("prometheus"), given.pop("prometheus_labels"), given["login"])
+    docs = _docs(given.pop("docs"))
     host, port = _address(listen)
     world = real_world()
     address = ""
@@ -207,6 +217,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         state=state,
         history=history,
         prometheus=prometheus,
+        docs=docs,
     )
     if webhook:
         running.alert(Webhook(world, webhook), thresholds)
@@ -229,6 +240,20 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         await stopped.wait()
     finally:
         await running.stop()
+
+
+def _docs(url: str) -> str:
+    """Return the address of the documentation with a slash at the end. Raises ConfigError: it is no web address."""
+    if not url:
+        return ""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    is_plain = url.isascii() and url.isprintable() and " " not in url and not parts.query and not parts.fragment
+    if parts.scheme not in ("http", "https") or not parts.netloc or not is_plain:
+        raise ConfigError(f"--docs {url}: expected an address such as https://docs.example.com/gantrymq/")
+    return url.rstrip("/") + "/"
 
 
 def _address(listen: str) -> tuple[str, int]:

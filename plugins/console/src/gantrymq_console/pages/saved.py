@@ -12,7 +12,18 @@ from starlette.routing import compile_path
 from gantrymq_console.access.users import Role, User
 from gantrymq_console.data.saved import PAGE_CHARS, Saved
 from gantrymq_console.web.context import RequestContext
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Forbidden, Form, Outcome, Page, Section, View
+from gantrymq_console.web.pages import (
+    Action,
+    BadInput,
+    Confirm,
+    Forbidden,
+    Form,
+    NotFound,
+    Outcome,
+    Page,
+    Section,
+    View,
+)
 
 _Run = Callable[[RequestContext, Form], Awaitable[Outcome]]
 
@@ -118,7 +129,7 @@ async def _to_change(context: RequestContext) -> Saved:
     found = await context.console.saved.find(context.names["id"])
     if not may_change(context.user, found):
         if not found.shared:
-            raise BadInput("saved.not_there")
+            raise NotFound("saved.not_there")
         raise Forbidden("saved.not_yours", owner=found.owner.removeprefix("cluster:"))
     return found
 

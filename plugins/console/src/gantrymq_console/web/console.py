@@ -156,6 +156,7 @@ class Console:
     name_servers: str  # as given, for the commands that pages show
     in_broker: bool = False  # whether it shares the process of a broker
     state: Path | None = None  # folder of its files; None: nothing is kept
+    docs: str = ""  # address of the documentation, with a slash at the end; empty: the console's own page of findings
     recent: RecentTopics = attrs.field(factory=RecentTopics)
     refreshes: Refreshes = attrs.field(factory=Refreshes)
     past: HistorySource = attrs.field(factory=NoHistory)  # what pages show of the time before

@@ -47,6 +47,7 @@ _NAVIGATION: Final = (
     "audit",
 )
 _TIME_UNITS: Final = (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800), ("d", 86_400, 0))  # with their ends
+DOCS_PAGE: Final = "operations/findings.html"  # of the site of the documentation
 _VERSION: Final = version_of("gantrymq-console")
 _LONG_ID: Final = 24  # characters; longer ids are cut in the middle
 _ID_END: Final = 8  # characters behind the cut
@@ -151,6 +152,7 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
             event_fields=event_fields,
             figure_value=lambda word, value: figure_value(context, word, value),
             moment=moment,
+            finding=lambda part, word: finding_link(context, part, word),
             translated=context.texts.translated,
             evidence=lambda found: context.texts(f"evidence.{found.word}", **shown_values(context, found.values)),
             reason=lambda word, each: reason(context, word, each),
@@ -160,6 +162,20 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
             **values,
         )
     )
+
+
+def finding_anchor(part: str, word: str) -> str:
+    """Return the anchor of a finding on the page of findings, here and in the documentation."""
+    return f"{part}-{word}".replace("_", "-")
+
+
+def finding_link(context: RequestContext, part: str, word: str) -> str:
+    """Return the address of the entry of a finding; empty if there is none, as for words of other versions."""
+    if f"findings.{part}.{word}.what" not in context.texts.table:
+        return ""
+    docs = context.console.docs
+    page = docs + DOCS_PAGE if docs else context.link("findings")
+    return f"{page}#{finding_anchor(part, word)}"
 
 
 def visible(value: Any) -> Markup:
