@@ -14,7 +14,8 @@ the broker's without what it uses when idle; other load does not change them muc
 the CPU time of the longest one.
 
 Then tabs stay open, while some messages are sent: each asks for its page as the script of the page does, every 5 s or
-as seldom as the console says. All of them show the home page, or one page each in turn.
+as seldom as the console says. All of them show the home page, or one page each in turn. Without `--history` the console
+samples nothing, so that the figures are those of pages.
 """
 
 from __future__ import annotations
@@ -309,7 +310,8 @@ class Bench:
 
     def _console(self) -> ConsoleProcess:
         profile = ("-m", "cProfile", "-o", self._options.profile) if self._options.profile else ()
-        return ConsoleProcess(str(self._broker.ready["namesrv"]), self._folder / "console", profile)
+        history = ("--no-history",) * (not self._options.history)
+        return ConsoleProcess(str(self._broker.ready["namesrv"]), self._folder / "console", profile, history)
 
     async def _broker_share(self, seconds: float) -> float:
         cpu, began = self._broker.cpu_s(), time.monotonic()
@@ -377,6 +379,7 @@ def main() -> int:
     parser.add_argument("--idle", type=seconds(0.1), default=5.0, help="seconds of the idle broker that are measured")
     parser.add_argument("--tabs", type=whole(0), default=100)
     parser.add_argument("--tab-seconds", type=whole(1), default=30)
+    parser.add_argument("--history", action="store_true", help="let the console sample and keep its history")
     parser.add_argument("--tab-warm-up", type=seconds(TABS_S), default=30.0, help="seconds with tabs before that")
     parser.add_argument("--profile", metavar="FILE", help="where cProfile writes its figures of the last console")
     parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where the broker's files are made")

@@ -6,7 +6,7 @@ import jinja2
 import pytest
 from markupsafe import Markup
 
-from gantrymq_console.web.render import environment
+from gantrymq_console.web.render import compile_template, environment, templates
 
 PARTS = """
 {% macro row(name, number=1, title="") %}<td title="{{ title }}">{{ name }}={{ number }}</td>{% endmacro %}
@@ -57,3 +57,11 @@ def test_an_unknown_name_is_an_error(template):
 def test_no_function_of_the_templates_wants_the_context():
     """Direct calls pass none."""
     assert not [name for name, each in environment().globals.items() if hasattr(each, "jinja_pass_arg")]
+
+
+def test_all_templates_are_compiled_those_of_the_first_page_first():
+    names = templates()
+    assert sorted(names) == sorted(environment().list_templates(["html"]))
+    assert set(names[:6]) == {"base.html", "bare.html", "_banners.html", "_command.html", "_parts.html", "home.html"}
+    for name in names:
+        compile_template(name)

@@ -258,6 +258,31 @@ def test_connections_are_limited_by_the_descriptors_of_the_process(descriptors, 
         assert (limits.connections, limits.per_address) == expected
 
 
+def test_work_in_between_waits_for_requests_but_not_for_long():
+    async def work():
+        async with Site() as site:
+            await site.server.idle()
+            reader, writer = await site.connect()
+            writer.write(HEAD)
+            await eventually(lambda: site.server._state.tasks)
+            waiting = asyncio.ensure_future(site.server.idle())
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            writer.write(b"1234567890")
+            await reader.readuntil(b"http 10")
+            await waiting
+            writer.write(HEAD)
+            await eventually(lambda: site.server._state.tasks)
+            waiting = asyncio.ensure_future(site.server.idle())
+            await asyncio.sleep(0)
+            site.clock.advance(1)
+            await waiting
+            writer.close()
+
+    run(work)
+
+
 def test_a_large_head_and_nonsense_are_refused():
     async def work():
         async with Site() as site:

@@ -28,7 +28,7 @@ from gantrymq_console.web.app import App
 from gantrymq_console.web.console import Console
 from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
 from gantrymq_console.web.pages import Section
-from gantrymq_console.web.render import compile_all
+from gantrymq_console.web.render import compile_template, templates
 
 _MODULES: Final = [import_module(f"{pages.__name__}.{each.name}") for each in iter_modules(pages.__path__)]
 SECTIONS: Final[tuple[Section, ...]] = tuple(each.SECTION for each in _MODULES if hasattr(each, "SECTION"))
@@ -121,7 +121,7 @@ class RunningConsole:
         except BaseException:
             await self._client.close()
             raise
-        self._compiling = asyncio.ensure_future(self._world.workers.run(compile_all))
+        self._compiling = asyncio.ensure_future(self._compile())
         if self._history is not None:
             self._history.begin()
         if self._alerting is not None:
@@ -131,10 +131,17 @@ class RunningConsole:
             name = min(self.console.exposure.hosts, default="localhost")
         return f"{self._scheme}://{format_address(name, port)}/"
 
+    async def _compile(self) -> None:
+        """Compile all templates; requests come first, because both take the time of the interpreter."""
+        for name in await self._world.workers.run(templates):
+            await self._server.idle()
+            await self._world.workers.run(compile_template, name)
+
     async def stop(self) -> None:
         """Stop. Idempotent."""
         await self._server.stop()
         if self._compiling is not None:
+            self._compiling.cancel()
             await asyncio.wait([self._compiling])
         if self._alerting is not None:
             await self._alerting.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import statistics
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -214,9 +213,9 @@ class PrometheusHistory:
         now = self._world.clock.now_ms() / 1000
         found = await self._ask("query", {"query": scrapes(await self._matchers()), "time": f"{now:.3f}"})
         times = [sorted(at for at, _ in values) for _, values in found]
-        between = [late - early for each in times for early, late in pairwise(each)]
+        between = sorted(late - early for each in times for early, late in pairwise(each))
         if between:
-            self._scrape_s = max(1, min(_LONGEST_SCRAPE_S, round(statistics.median(between))))
+            self._scrape_s = max(1, min(_LONGEST_SCRAPE_S, round(between[len(between) // 2])))
             self._scrape_asked_ms = now_ms
 
     async def _points(self, query: str, begin_ms: int, count: int, step_ms: int) -> Matrix:

@@ -34,6 +34,7 @@ _SPARE_DESCRIPTORS: Final = 100  # of a console alone: for files, and connection
 _SHARE_IN_BROKER: Final = 1 / 16  # of descriptors; the broker takes 5/8 for connections, a name server 1/8
 _CONNECTIONS_IN_BROKER: Final = 100
 _PER_ADDRESS_IN_BROKER: Final = 20  # a browser opens 6
+_BUSY_S: Final = 1.0
 _STOP_S: Final = 3.0  # running requests may finish within this time
 
 
@@ -329,6 +330,11 @@ class HttpServer:
         self._listener = await self._world.network.listen(host, port, self._protocol)
         self._set_date()
         return self._listener.address
+
+    async def idle(self) -> None:
+        """Wait until no request is served, at most `_BUSY_S`."""
+        if self._state.tasks:
+            await within(self._world.clock, _BUSY_S, asyncio.wait(set(self._state.tasks)))
 
     async def stop(self) -> None:
         """Stop listening, let running requests finish for a short time, and close all connections. Idempotent."""

@@ -51,6 +51,7 @@ DOCS_PAGE: Final = "operations/findings.html"  # of the site of the documentatio
 _VERSION: Final = version_of("gantrymq-console")
 _LONG_ID: Final = 24  # characters; longer ids are cut in the middle
 _ID_END: Final = 8  # characters behind the cut
+_FIRST: Final = frozenset({"base.html", "bare.html", "_banners.html", "_command.html", "_parts.html", "home.html"})
 _SHORT_FROM: Final = 100_000  # larger numbers are shortened, with the whole number in the title
 
 
@@ -119,10 +120,15 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def compile_all() -> None:
-    """Compile every template, each of which would take a step of up to 50 ms at its first use."""
-    for name in environment().list_templates(["html"]):
-        environment().get_template(name)
+def templates() -> list[str]:
+    """Return the names of all templates, those of the first page first."""
+    names = environment().list_templates(["html"])
+    return sorted(names, key=lambda name: (name not in _FIRST, name))
+
+
+def compile_template(name: str) -> None:
+    """Compile a template, which would take a step of up to 50 ms at its first use."""
+    environment().get_template(name)
 
 
 def render(template: str, context: RequestContext, **values: Any) -> str:
