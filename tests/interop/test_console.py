@@ -170,7 +170,10 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         namesrv = found if request.param == "mixed" else found.namesrv
     else:
         namesrv = request.getfixturevalue("java_servers")(request.param).namesrv
-    with GantryConsole(tmp_path_factory.mktemp("console"), namesrv) as console:
+    scratch = tmp_path_factory.mktemp("console")
+    (scratch / "shop.desc").write_bytes(_descriptors())
+    decoder = f"Encoded=protobuf:{scratch / 'shop.desc'}#shop.Order"
+    with GantryConsole(scratch, namesrv, "--decoder", decoder) as console:
         made, onlookers = Site(console, namesrv), Onlookers(namesrv)
         made.run = onlookers.run
         onlookers.run(made.fill())
@@ -458,12 +461,32 @@ def test_a_place_in_a_large_body_is_found(visitor, site):
     assert "line 000000" in visitor.text and "line 025000" not in visitor.page.inner_text("pre")
 
 
-async def _send_body(namesrv: str, body: bytes) -> str:
+def _descriptors() -> bytes:
+    """Return a set of descriptors as protoc writes it."""
+    found = descriptor_pb2.FileDescriptorSet()
+    file = found.file.add(name="shop.proto", package="shop", syntax="proto3")
+    order = file.message_type.add(name="Order")
+    order.field.add(name="order_id", number=1, type=9, label=1)  # string
+    order.field.add(name="total", number=2, type=3, label=1)  # int64
+    return bytes(found.SerializeToString())
+
+
+async def _send_body(namesrv: str, body: bytes, topic: str = "Bodies") -> str:
     """Send to a topic of its own, because other tests count messages; return the id."""
     async with Client(namesrv) as client, client.admin as admin:
-        await admin.create_topic_in(TopicConfig("Bodies", read_queues=1, write_queues=1))
-        await client.wait_ready("Bodies")
-        return (await client.producer("shop").send(Message("Bodies", body))).message_id
+        await admin.create_topic_in(TopicConfig(topic, read_queues=1, write_queues=1))
+        await client.wait_ready(topic)
+        return (await client.producer("shop").send(Message(topic, body))).message_id
+
+
+def test_protobuf_is_decoded_by_an_option(visitor, site):
+    body = b"\x0a\x04<b>7\x10\x80\x80\x80\x80\x80\x80\x80\x80\x10"  # a text and 2**60
+    sent = site.run(_send_body(site.namesrv, body, "Encoded"))
+    visitor.page.goto(f"{site.url}messages/{sent}?topic=Encoded")
+    assert "Decoded by protobuf:shop.desc#shop.Order" in visitor.text
+    assert '"order_id": "<b>7"' in visitor.text and str(2**60) in visitor.text
+    visitor.link("Hexadecimal")
+    assert "0a 04 3c 62 3e 37" in visitor.text and visitor.clicks <= 1
 
 
 def test_a_long_id_is_cut_in_the_middle_and_copied(browser, site):

@@ -20,6 +20,7 @@ from gantrymq_console.access.users import Identities
 from gantrymq_console.alerting import Alerting, Webhook
 from gantrymq_console.data.attention import Thresholds
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.decoders.registry import Decoders
 from gantrymq_console.history.keeping import History, HistoryOptions
 from gantrymq_console.history.prometheus import PrometheusHistory
 from gantrymq_console.history.prometheus_options import PrometheusOptions
@@ -56,6 +57,7 @@ class RunningConsole:
         history: HistoryOptions | None = None,
         prometheus: PrometheusOptions | None = None,
         docs: str = "",
+        decoders: Decoders | None = None,
     ) -> None:
         """Create it.
 
@@ -72,6 +74,7 @@ class RunningConsole:
             history: what is kept of the time before, None: nothing.
             prometheus: where curves are read instead; None: they are those that are kept.
             docs: address of the documentation for links, with a slash at the end; empty: the console's own page.
+            decoders: of bodies; None: those of plugins that name their topics.
         """
         self._lock = lock
         self._scheme = "http" if certificates is None else "https"
@@ -93,6 +96,7 @@ class RunningConsole:
             in_broker,
             state,
             docs,
+            decoders or Decoders(),
             past=past,
         )
         descriptors = world.descriptors()

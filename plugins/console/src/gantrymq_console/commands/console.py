@@ -166,6 +166,14 @@ _LINK_ENDS = (
     metavar="NAME=VALUE",
     help="A label of the cluster's series in it, if the name of the cluster is not enough; may be repeated.",
 )
+@click.option(
+    "--decoder",
+    "decoders",
+    multiple=True,
+    metavar="TOPIC=NAME:ARGUMENT",
+    help="Decode bodies of a topic (or of a pattern, such as 'orders-*') for the page of a message: "
+    "Orders=protobuf:shop.desc#shop.Order, Orders=avro:order.avsc, or with a plugin; may be repeated.",
+)
 @output_option
 @click.pass_context
 def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -> None:
@@ -191,6 +199,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     from gantrymq_console.access.exposure import EntranceOptions, entrance
     from gantrymq_console.alerting import Webhook
     from gantrymq_console.data.attention import Thresholds
+    from gantrymq_console.decoders.registry import Decoders
     from gantrymq_console.history.keeping import HistoryOptions
     from gantrymq_console.running import RunningConsole
 
@@ -201,6 +210,8 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     history = None if given.pop("no_history") else HistoryOptions(hours, days, most_bytes)
     prometheus = _prometheus(given.pop("prometheus"), given.pop("prometheus_labels"), given["login"])
     docs = _docs(given.pop("docs"))
+    decoders = Decoders()
+    decoders.configure(given.pop("decoders"))
     host, port = _address(listen)
     world = real_world()
     address = ""
@@ -218,6 +229,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         history=history,
         prometheus=prometheus,
         docs=docs,
+        decoders=decoders,
     )
     if webhook:
         running.alert(Webhook(world, webhook), thresholds)

@@ -17,7 +17,7 @@ from gantrymq_console.values import Long
 
 SHOWN_BYTES: Final = 64 * 1024  # a part
 WHOLE_BYTES: Final = 1024 * 1024  # a part on request; more by download only
-FORMS: Final = ("auto", "text", "json", "hex")
+FORMS: Final = ("auto", "decoded", "text", "json", "hex")  # decoded: by a decoder of the topic
 CHARSETS: Final = {"utf-8": "utf-8", "gbk": "gb18030", "shift_jis": "cp932", "latin-1": "latin-1"}
 """Codecs by the charset's name on pages: the supersets that browsers use, too."""
 UNDECODED: Final = 0xDC00  # + a byte: the character for a byte that is not text
@@ -36,7 +36,7 @@ _KEEP: Final = "gantrymq_console.keep"
 class Body:
     """The part of a body that is shown."""
 
-    form: str  # text, json or hex
+    form: str  # decoded, text, json or hex
     text: str
     size: Long  # bytes of the body, or of its beginning if *is_shortened*
     shown: Long  # bytes of *text*'s source
@@ -113,6 +113,12 @@ def body_of(
         undecoded,
         text if undecoded else None,
     )
+
+
+def decoded_body(text: str, size: int) -> Body:
+    """Return what a decoder made of a body of *size* bytes; JSON is indented."""
+    pretty = indented(text)
+    return Body("decoded", text if pretty is None else pretty, Long(size), Long(size))
 
 
 def _keep(problem: UnicodeError) -> tuple[str, int]:

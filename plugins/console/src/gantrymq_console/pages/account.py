@@ -60,6 +60,16 @@ def vendored() -> tuple[VendoredFile, ...]:
 
 
 @attrs.frozen
+class DecoderFact:
+    """A decoder of bodies."""
+
+    topics: str  # pattern; empty if it cannot be used
+    title: str
+    source: str  # distribution; empty for those of the console
+    problem: str
+
+
+@attrs.frozen
 class AboutPage:
     """Versions, requests and licenses."""
 
@@ -67,6 +77,7 @@ class AboutPage:
     requests: Mapping[str, int]  # word to code
     served: Mapping[str, Mapping[str, bool]]  # by broker name, then word
     vendored: tuple[VendoredFile, ...]
+    decoders: tuple[DecoderFact, ...]
 
 
 async def about(context: RequestContext) -> View:
@@ -79,7 +90,9 @@ async def about(context: RequestContext) -> View:
     }
     served = {name: each.value for name, each in (await asking.all(probes)).items()}
     versions = {"Python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-    return View("about.html", AboutPage(versions, _REQUESTS, served, vendored()), "", asking.missing)
+    rules = await context.console.world.workers.run(context.console.decoders.rules)
+    decoders = tuple(DecoderFact(each.pattern, each.title, each.source, each.problem) for each in rules)
+    return View("about.html", AboutPage(versions, _REQUESTS, served, vendored(), decoders), "", asking.missing)
 
 
 async def _served(cluster: Cluster, address: str) -> dict[str, bool]:

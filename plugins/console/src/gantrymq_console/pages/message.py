@@ -12,18 +12,19 @@ from starlette.responses import Response, StreamingResponse
 from gantrymq.client import ReceivedMessage
 from gantrymq.errors import NoMessageFound
 from gantrymq.plugin.names import DLQ_PREFIX
-from gantrymq.plugin.properties import REAL_TOPIC
+from gantrymq.plugin.properties import REAL_TOPIC, RETRY_TOPIC
 from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
 from gantrymq_admin.consumption.evidence import Evidence, as_json, evidence, missing_sentence
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages, resends
-from gantrymq_console.data.body_forms import CHARSETS, FORMS, SHOWN_BYTES, WHOLE_BYTES, Body, body_of
+from gantrymq_console.data.body_forms import CHARSETS, FORMS, SHOWN_BYTES, WHOLE_BYTES, Body, body_of, decoded_body
 from gantrymq_console.data.body_parts import READ_BYTES, Hits, Part, find, part_of
 from gantrymq_console.data.resends import SentAgain, SourceLetter
 from gantrymq_console.data.timeline import Moment, timeline
 from gantrymq_console.data.topics import kind_by_name, own_topics
+from gantrymq_console.decoders.registry import MOST_BYTES, Decoded
 from gantrymq_console.web.body_html import json_html, text_html
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.lanes import lanes
@@ -67,10 +68,12 @@ class BodyView:
     body: Body
     find: str  # text that is searched for
     hits: Hits | None
+    decoded: Decoded | None
     size: int | None  # bytes of the whole body; None if it was not decompressed to its end
     part_bytes: int
-    html: Markup = attrs.field(metadata={"json": False})
-    is_tree: bool = attrs.field(metadata={"json": False})
+    forms: Sequence[str]
+    html: Markup
+    is_tree: bool
 
     @property
     def previous(self) -> int | None:
@@ -103,6 +106,7 @@ class MessagePage:
     consumers: Mapping[str, Any]
     timeline: Sequence[Moment]
     hits: Hits | None  # of a search in the body
+    decoder: Decoded | None  # the decoder of the topic, if it was asked, and why it has failed
     consumption: Consumption = attrs.field(metadata={"json": False})
     lines: Sequence[GroupLine] = attrs.field(metadata={"json": False})
     view: BodyView | None = attrs.field(metadata={"json": False})
@@ -111,7 +115,6 @@ class MessagePage:
     resent: SentAgain | None = None  # of a dead letter: whether it was sent again; None for other messages, and unknown
     source: SourceLetter | None = None  # the dead letter that it was sent again from
     charsets: Sequence[str] = attrs.field(default=tuple(CHARSETS), metadata={"json": False})
-    forms: Sequence[str] = attrs.field(default=FORMS[1:], metadata={"json": False})
 
     @property
     def may_deliver(self) -> bool:
@@ -169,6 +172,7 @@ async def show(context: RequestContext) -> View:
         as_json(consumption),
         moments,
         view.hits if view is not None else None,
+        view.decoded if view is not None else None,
         consumption,
         lines,
         view,
@@ -230,7 +234,16 @@ def _asked(context: RequestContext) -> _Asked:
 
 async def _body(context: RequestContext, message: ReceivedMessage, asked: _Asked) -> BodyView:
     """Return the body to show; a large one is read and made in a thread, because that takes a part of a second."""
-    run = context.console.world.workers.run
+    world = context.console.world
+    run = world.workers.run
+    rule = await run(context.console.decoders.of, _topic_of(message))
+    decoded = None
+    if rule is not None and asked.form in FORMS[:2] and asked.start == 0 and not _damage(message):
+        data = message.body
+        if message.is_shortened:
+            parts = await messages.open_body(context.cluster, message, READ_BYTES)
+            data = (await run(part_of, parts, 0, MOST_BYTES + 1)).data
+        decoded = await rule.decode(world.clock, _topic_of(message), data, message.properties)
     hits, size = None, None if message.is_shortened else len(message.body)
     if asked.find:
         parts = await messages.open_body(context.cluster, message, READ_BYTES)
@@ -244,23 +257,40 @@ async def _body(context: RequestContext, message: ReceivedMessage, asked: _Asked
     size = part.size if size is None else size
 
     def made() -> BodyView:
-        problem = part.problem or ("" if message.is_shortened else message.body_problem)
+        if decoded is not None and not decoded.problem:
+            body = decoded_body(decoded.text, len(data))
+            return view_of(body, len(data), json_html(body))
+        problem = part.problem or _damage(message)
         body = body_of(
             part.data,
             problem,
-            asked.form,
+            "auto" if asked.form == "decoded" else asked.form,
             asked.part_bytes,
             is_shortened=size is None,
             charset=asked.charset,
             start=part.start,
             size=size,
         )
-        tree = json_html(body) if body.form == "json" else None
+        return view_of(body, size, json_html(body) if body.form == "json" else None)
+
+    def view_of(body: Body, size: int | None, tree: Markup | None) -> BodyView:
         found = asked.find if body.form == "text" and hits is not None and hits.count else ""
         html = text_html(body.marked, found) if tree is None else tree
-        return BodyView(body, asked.find, hits, size, asked.part_bytes, html, tree is not None)
+        forms = FORMS[1:] if rule is not None else FORMS[2:]
+        return BodyView(body, asked.find, hits, decoded, size, asked.part_bytes, forms, html, tree is not None)
 
-    return made() if len(part.data) < _LARGE_BYTES else await run(made)
+    return made() if len(part.data) < _LARGE_BYTES and decoded is None else await run(made)
+
+
+def _topic_of(message: ReceivedMessage) -> str:
+    """Return the topic for which the body was made; that of retries, dead letters and delays is in a property."""
+    given = message.properties
+    return given.get(RETRY_TOPIC) or given.get(REAL_TOPIC) or message.topic
+
+
+def _damage(message: ReceivedMessage) -> str:
+    """Return why the body is not the one that was sent; empty if it is only shortened."""
+    return "" if message.is_shortened else message.body_problem
 
 
 def _sentence(context: RequestContext, moment: Moment) -> Markup:

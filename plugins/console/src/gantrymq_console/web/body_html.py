@@ -31,8 +31,10 @@ def text_html(text: str, found: str = "") -> Markup:
 
 
 def json_html(body: Body) -> Markup | None:
-    """Return the tree of a body in JSON; None if it has too many lines or is nested too deep."""
+    """Return the tree of a body in indented JSON; None if it has too many lines, is nested too deep, or is no JSON."""
     lines = body.marked.split("\n")
+    if lines[0] not in ("{", "["):
+        return None
     deepest = max(len(each) - len(each.lstrip(" ")) for each in lines) // 2
     if len(lines) > MOST_LINES or deepest > MOST_DEPTH:
         return None

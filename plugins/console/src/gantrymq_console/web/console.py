@@ -19,6 +19,7 @@ from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.resend_notes import ResendNotes
 from gantrymq_console.data.saved import SavedSearches
+from gantrymq_console.decoders.registry import Decoders
 from gantrymq_console.history.reading import HistorySource, NoHistory
 from gantrymq_console.values import to_json
 from gantrymq_console.web.context import RequestContext, page_of
@@ -157,6 +158,7 @@ class Console:
     in_broker: bool = False  # whether it shares the process of a broker
     state: Path | None = None  # folder of its files; None: nothing is kept
     docs: str = ""  # address of the documentation, with a slash at the end; empty: the console's own page of findings
+    decoders: Decoders = attrs.field(factory=Decoders)
     recent: RecentTopics = attrs.field(factory=RecentTopics)
     refreshes: Refreshes = attrs.field(factory=Refreshes)
     past: HistorySource = attrs.field(factory=NoHistory)  # what pages show of the time before

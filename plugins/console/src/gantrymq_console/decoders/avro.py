@@ -1,0 +1,48 @@
+"""Avro: ``avro:FILE`` with a schema in JSON; ``avro:FILE#5`` skips five bytes, such as those of a schema registry.
+
+Container files, which have their schema within, need no other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+_CONTAINER: Final = b"Obj\x01"
+_MOST_RECORDS: Final = 1000  # of a container file
+
+
+class AvroDecoder:
+    """Decodes records of one schema."""
+
+    def __init__(self, argument: str) -> None:
+        """Read the schema. Raises ValueError or OSError: it cannot be used."""
+        file, _, skipped = argument.partition("#")
+        if not file or not (skipped or "0").isdecimal():
+            raise ValueError("write FILE or FILE#BYTES, such as order.avsc or order.avsc#5")
+        try:
+            import fastavro
+        except ImportError:
+            raise ValueError("Avro needs a package: pip install 'gantrymq-console[avro]'") from None
+        self._fastavro: Any = fastavro
+        self._skipped = int(skipped or "0")
+        text = Path(file).read_text("utf-8")
+        try:
+            self._schema = fastavro.parse_schema(json.loads(text))
+        except Exception as problem:
+            raise ValueError(f"{file} is not a schema of Avro: {problem}") from None
+
+    def decode(self, topic: str, body: bytes, properties: Mapping[str, str]) -> object:
+        """Return the record. Raises ValueError: bytes are left after it."""
+        source = BytesIO(body[self._skipped :])
+        if body.startswith(_CONTAINER):
+            return list(islice(self._fastavro.reader(BytesIO(body)), _MOST_RECORDS))
+        found = self._fastavro.schemaless_reader(source, self._schema, None)
+        left = len(source.read())
+        if left:
+            raise ValueError(f"{left} bytes are left after the record; the schema may be another one")
+        return found
