@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner
 from conftest import SOON
+from google.protobuf import descriptor_pb2
 from harness import GantryServer, JavaBroker
 from harness.console import GantryConsole, axe_script, chromium
 from polling import until, wait_until
