@@ -124,7 +124,7 @@ def test_changes_are_sentences_with_links_and_the_worst_comes_first(visitor, pas
     assert places == sorted(places)
     links = {text: to for text, to in page.links if to.endswith("#history")}
     assert list(links) == sentences
-    assert links[sentences[0]].endswith("/brokers/broker-b#history")
+    assert links[sentences[0]].endswith("/brokers/broker-b?id=1#history")
     assert links[sentences[3]].endswith("/groups/archive#history")
     assert "broker-c" not in page.text, "more than an hour ago"
     kinds = visitor.api("/")["data"]["changes"]["kinds"]
