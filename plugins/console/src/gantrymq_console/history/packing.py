@@ -2,14 +2,15 @@
 
 A row has the series of one subject, in the order of `KINDS`::
 
-    one byte for each series: 0 unknown, 1 constant, 2 varying, and 4 added to the first byte if what follows the
-        constants is compressed (raw deflate)
-    float32 of each constant series
-    the values of all varying series: of all values the fourth bytes, then the third ones, and so on
+    one byte for each series: 0 unknown, 1 constant, 2 varying, 3 whole numbers as differences; and 4 added to the first
+        byte if what follows the constants is compressed (raw deflate)
+    float32 of each constant series, and the first value of each one of differences
+    the values of the other series, little-endian, sorted by place: of all values the last bytes, then the ones before,
+        and so on, because the upper ones hardly differ and compress well
 
-Values are little-endian float32; NaN is an unknown one. Of words that are not counts (`_COUNTS`) the last 12 bits are
-left out, which leaves a relative error below 1/2048. The bytes are sorted by place because the upper ones hardly differ
-and compress well.
+Counts (`_COUNTS`) are int16 differences to the value before, if they are known and small; otherwise all values are
+float32, NaN if unknown. Of words that are not counts the last 12 bits are left out, which leaves 20 bits and a relative
+error below 1/2048.
 
 A sample has a section for each of its kinds and series: header, numbers of subjects, and their values as float32. It is
 compressed (zlib) as a whole.
@@ -23,6 +24,8 @@ import sys
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from operator import sub
 from typing import Any, Final, TypeAlias
 
 from gantrymq_console.history.reading import KINDS
@@ -30,10 +33,10 @@ from gantrymq_console.history.reading import KINDS
 KIND_NAMES: Final = tuple(KINDS)
 """Kinds by their number in the file."""
 _COUNTS: Final = frozenset({"lag", "retries", "dead_letters", "replica_lag"})
-_UNKNOWN, _CONSTANT, _VARYING, _COMPRESSED = 0, 1, 2, 4
+_UNKNOWN, _CONSTANT, _VARYING, _DIFFERENCES, _COMPRESSED = range(5)
 _SECTION: Final = struct.Struct("<BBI")  # kind, place of the word, number of values
 _FLOAT: Final = struct.Struct("<f")
-_UPPER_HALF: Final = bytes(each & 0xF0 for each in range(256))
+_EXACT: Final = float(2**24)  # whole numbers below this are exact in float32
 _SWAPPED: Final = sys.byteorder == "big"
 
 Values: TypeAlias = "array[float]"
@@ -46,12 +49,20 @@ def pack_row(kind: str, series: Sequence[float | Values | None]) -> bytes:
     for word, values in zip(KINDS[kind], series, strict=True):
         if values is None:
             heads.append(_UNKNOWN)
-        elif isinstance(values, array):
-            heads.append(_VARYING)
-            planes += _planes(values, word in _COUNTS)
-        else:
+        elif not isinstance(values, array):
             heads.append(_CONSTANT)
             constants += _FLOAT.pack(values)
+        elif word not in _COUNTS:
+            heads.append(_VARYING)
+            planes += _rounded(_little_endian(values))
+        elif (differences := _differences(values)) is not None:
+            heads.append(_DIFFERENCES)
+            constants += _FLOAT.pack(values[0])
+            planes += [differences[1::2], differences[0::2]]
+        else:
+            heads.append(_VARYING)
+            data = _little_endian(values)
+            planes += [data[3::4], data[2::4], data[1::4], data[0::4]]
     body = b"".join(planes)
     if body:
         packed = zlib.compress(body, 6, -15)
@@ -70,35 +81,82 @@ def unpack_row(kind: str, data: bytes, count: int) -> list[float | Values | None
     words = KINDS[kind]
     try:
         heads = [each & 3 for each in data[: len(words)]]
-        body_at = len(words) + _FLOAT.size * heads.count(_CONSTANT)
+        body_at = len(words) + _FLOAT.size * (heads.count(_CONSTANT) + heads.count(_DIFFERENCES))
         body = zlib.decompress(data[body_at:], -15) if data[0] & _COMPRESSED else data[body_at:]
         found, at, constant_at = list[Any](), 0, len(words)
         for word, head in zip(words, heads, strict=True):
             if head == _UNKNOWN:
                 found.append(None)
-            elif head == _CONSTANT:
-                found.append(_FLOAT.unpack_from(data, constant_at)[0])
+                continue
+            if head != _VARYING:
+                constant = _FLOAT.unpack_from(data, constant_at)[0]
                 constant_at += _FLOAT.size
+            if head == _CONSTANT:
+                found.append(constant)
+                continue
+            size = _size(head, word, count)
+            part = body[at : at + size]
+            if len(part) < size:
+                raise IndexError("it is too short")
+            at += size
+            if head == _DIFFERENCES:
+                found.append(_summed(constant, part, count))
+            elif word in _COUNTS:
+                found.append(_joined([part[number * count : (number + 1) * count] for number in range(4)]))
             else:
-                size = count * (4 if word in _COUNTS else 3)
-                found.append(_values(body[at : at + size], count, word in _COUNTS))
-                at += size
+                found.append(_joined([part[:count], part[count : 2 * count], _spread(part[2 * count :])[:count]]))
     except (zlib.error, struct.error, IndexError) as problem:
         raise ValueError(f"a row is damaged: {problem}") from None
     return found
 
 
-def _planes(values: Values, exact: bool) -> list[bytes]:
-    data = _little_endian(values)
-    upper = [data[3::4], data[2::4]]
-    return [*upper, data[1::4], data[0::4]] if exact else [*upper, data[1::4].translate(_UPPER_HALF)]
+def _size(head: int, word: str, count: int) -> int:
+    """Return the bytes of the values of a series."""
+    if head == _DIFFERENCES:
+        return 2 * (count - 1)
+    return 4 * count if word in _COUNTS else 2 * count + (count + 1) // 2
 
 
-def _values(planes: bytes, count: int, exact: bool) -> Values:
-    data = bytearray(4 * count)
-    for number in range(4 if exact else 3):
-        data[3 - number :: 4] = planes[number * count : (number + 1) * count]
+def _rounded(data: bytes) -> list[bytes]:
+    """Return the upper 20 bits of float32 values by place."""
+    halves = data[1::4].hex()[0::2]
+    return [data[3::4], data[2::4], bytes.fromhex(halves + "0" * (len(halves) % 2))]
+
+
+def _spread(halves: bytes) -> bytes:
+    """Return a byte for each half of a byte, which is its upper half."""
+    return bytes.fromhex("0".join(halves.hex()) + "0") if halves else b""
+
+
+def _joined(planes: Sequence[bytes]) -> Values:
+    """Return values from their bytes by place, the last ones first; the places that are left out are 0."""
+    data = bytearray(4 * len(planes[0]))
+    for number, plane in enumerate(planes):
+        data[3 - number :: 4] = plane
     return _floats(bytes(data))
+
+
+def _differences(values: Values) -> bytes | None:
+    """Return whole numbers as differences; None if one is unknown, not whole or not exact, or a difference is large."""
+    try:
+        numbers = list(map(int, values))
+        differences = array("h", map(sub, numbers[1:], numbers))
+    except (ValueError, OverflowError):
+        return None
+    if numbers != values.tolist() or max(numbers) >= _EXACT or min(numbers) <= -_EXACT:
+        return None
+    if _SWAPPED:
+        differences.byteswap()
+    return differences.tobytes()
+
+
+def _summed(first: float, planes: bytes, count: int) -> Values:
+    data = bytearray(2 * (count - 1))
+    data[1::2], data[0::2] = planes[: count - 1], planes[count - 1 :]
+    differences = array("h", bytes(data))
+    if _SWAPPED:
+        differences.byteswap()
+    return array("f", accumulate(differences, initial=first))
 
 
 def _little_endian(values: Values) -> bytes:

@@ -38,7 +38,7 @@ class Level:
 
 
 FINE: Final = Level(0, 10_000, 60)
-COARSE: Final = Level(1, 300_000, 24)
+COARSE: Final = Level(1, 300_000, 48)
 LEVELS: Final = (FINE, COARSE)
 Columns: TypeAlias = "Mapping[str, Sequence[Column]]"
 """Values of one sample: kind, then one column for each of its words. A kind that is missing was not sampled."""
