@@ -236,25 +236,27 @@ def test_a_process_prints_a_link_that_logs_in_once_and_stops_on_a_signal(tmp_pat
 
 def test_a_killed_process_leaves_its_history_for_the_next_one(tmp_path, gantrymq_broker):
     pytest.importorskip("gantrymq_diagnosis")
-    seen = []
+    file, seen = tmp_path / "state" / FILE_NAME, list[set[int]]()
     for _ in range(2):
         process, ready = started(tmp_path, "--no-login", namesrv=gantrymq_broker.namesrv)
         try:
-            file = tmp_path / "state" / FILE_NAME
-            number = len(seen)
-            wait_until(lambda: len(slots(file)) > number, "a sample in the file")  # noqa: B023
-            address = f"{ready['console']}api/v1/history?kind=broker&name=broker-a&range=1h"
-            with build_opener().open(address) as page:
-                seen.append(json.load(page)["data"])
+            before = seen[-1] if seen else set()
+            seen.append(wait_until(lambda: more_known(ready, before), "a new value"))  # noqa: B023
+            last = max(seen[-1]) // 10_000
+            wait_until(lambda: last in slots(file), "its sample in the file", detail=lambda: str(slots(file)))  # noqa: B023
         finally:
             process.kill()
             process.communicate(timeout=30)
-    curves = [{each["word"]: each["values"] for each in found["curves"]} for found in seen]
-    known = [
-        [at for at, value in zip(found["times"], each["in"], strict=True) if value is not None]
-        for found, each in zip(seen, curves, strict=True)
-    ]
-    assert known[0] and set(known[0]) < set(known[1])
+    assert seen[0] < seen[1]
+
+
+def more_known(ready, before):
+    """Return the times of known values of the broker, if there are more of them than *before*."""
+    with build_opener().open(f"{ready['console']}api/v1/history?kind=broker&name=broker-a&range=1h") as page:
+        found = json.load(page)["data"]
+    (values,) = (each["values"] for each in found["curves"] if each["word"] == "in")
+    known = {at for at, value in zip(found["times"], values, strict=True) if value is not None}
+    return known if len(known) > len(before) else None
 
 
 def slots(file):
