@@ -120,14 +120,20 @@ class FilePart:
         return f"steps of {level.step_ms // 1000} s for {hours:.1f} h"
 
     def _fill(self, what: str, count: int, step_ms: int) -> None:
-        added, written, longest = 0.0, 0.0, 0.0
+        added = written = longest = made_longest = 0.0
         flushes = max(1, 30_000 // step_ms)
         for number in range(count):
             columns = self._values.columns()
             began = time.process_time()
+            due = self._recent.due(self._at_ms)
+            point = due.made() if due is not None else {}
+            made = time.process_time() - began
+            if due is not None:
+                self._recent.add_point(due, point)
             self._recent.add(self._at_ms, columns)
             took = time.process_time() - began
-            added, longest = added + took, max(longest, took)
+            made_longest = max(made_longest, made)
+            added, longest = added + took, max(longest, took - made)
             self._at_ms += step_ms
             if number % flushes == flushes - 1:
                 began = time.process_time()
@@ -135,9 +141,11 @@ class FilePart:
                 self._recent.written(batch, self._file.write(batch, self._recent.ids))
                 written += time.process_time() - began
         if count:
+            kept_ms, written_ms = added * 1000 / count, written * 1000 / count
             print(
-                f"{what}: {count}, of which {self._options.moving:.0%} moves; {added * 1000 / count:.1f} ms of CPU to "
-                f"keep one (longest {longest * 1000:.1f}), {written * 1000 / count:.1f} ms to write it",
+                f"{what}: {count}, of which {self._options.moving:.0%} moves; {kept_ms:.1f} ms of CPU to keep one "
+                f"(longest on the loop {longest * 1000:.1f}, in a worker {made_longest * 1000:.1f}), "
+                f"{written_ms:.1f} to write it",
                 flush=True,
             )
 
@@ -162,9 +170,9 @@ class FilePart:
     def _moved(self) -> int:
         ends = Ends("group", "lag", (self._at_ms - HOUR_MS) // FINE.step_ms, self._at_ms // FINE.step_ms)
         names = {number: name for name, number in self._recent.ids["group"].items()}
-        ends.add_file(self._file, FINE, names, 2**62)
         for period in self._recent.periods(FINE):
             ends.add_period(period)
+        ends.add_file(self._file, FINE, names, 2**62)
         return sum(first != last for first, last in ends.found.values())
 
     def _timed(self, work: Callable[[], int]) -> tuple[int, float]:

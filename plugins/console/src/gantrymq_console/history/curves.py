@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -98,10 +98,10 @@ def put_stored(found: Slots, kind: str, stored: Iterable[Stored]) -> None:
             row = ends_of(row)
 
 
-def row_of(kind: str, data: bytes, count: int) -> Row | None:
-    """Return the series of a row, None if it is damaged."""
+def row_of(kind: str, data: bytes, count: int, only: int | None = None) -> Row | None:
+    """Return the series of a row, see `unpack_row`; None if it is damaged."""
     try:
-        return unpack_row(kind, data, count)
+        return unpack_row(kind, data, count, only)
     except ValueError:
         return None
 
@@ -140,7 +140,7 @@ class Ends:
         return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
     def add_period(self, period: Period) -> None:
-        """Add a period in memory, which is later than those before."""
+        """Add a period in memory, which is later than those that were added."""
         part = period.parts.get(self._kind)
         begin, end = self._within(part.slots) if part is not None else (0, 0)
         if part is None or begin == end:
@@ -161,7 +161,11 @@ class Ends:
             self.found[name] = self.found[name][0] if name in self.found else known[0], known[-1]
 
     def add_file(self, file: HistoryFile, level: Level, names: Mapping[int, str], before: int) -> None:
-        """Add the periods of the file with numbers less than *before*. Raises sqlite3.Error."""
+        """Add the periods of the file with numbers less than *before*, which are earlier than those that were added.
+
+        Raises:
+            sqlite3.Error: the file cannot be read.
+        """
         stored = [each for each in file.read_all(level, self._kind, self._first, self._end) if each[0].number < before]
         rows: dict[int, tuple[bytes, int]] = {}  # the newest of each subject
         firsts: dict[int, float] = {}
@@ -178,9 +182,10 @@ class Ends:
                         firsts[subject] = value
                 changes.append((data, slots, begin, end))
             rows |= {subject: (each, len(slots)) for subject, each in data.items()}
-        lasts = self._lasts(changes, firsts)
+        lasts = self._lasts(changes, {subject for subject in firsts if names[subject] not in self.found})
         for subject, first in firsts.items():
-            self.found[names[subject]] = first, lasts.get(subject, first)
+            name = names[subject]
+            self.found[name] = first, self.found[name][1] if name in self.found else lasts.get(subject, first)
 
     def _first_of(
         self, data: bytes | None, carried: tuple[bytes, int] | None, count: int, begin: int, end: int
@@ -188,25 +193,25 @@ class Ends:
         if data is None:
             if carried is None:
                 return None
-            row = row_of(self._kind, *carried)
+            row = row_of(self._kind, *carried, self._place)
             value = None if row is None else ends_of(row)[self._place]
             return None if value != value else value
         return _known(self._values(data, count)[begin:end], 0)
 
     def _lasts(
-        self, changes: Sequence[tuple[dict[int, bytes], Sequence[int], int, int]], firsts: Mapping[int, float]
+        self, changes: Sequence[tuple[dict[int, bytes], Sequence[int], int, int]], wanted: Collection[int]
     ) -> dict[int, float]:
         """Return the last known values: those of the newest row of each subject with one."""
         lasts: dict[int, float] = {}
         for data, slots, begin, end in reversed(changes):
-            for subject in data.keys() & firsts.keys() - lasts.keys():
+            for subject in (data.keys() & wanted) - lasts.keys():
                 value = _known(self._values(data[subject], len(slots))[begin:end], -1)
                 if value is not None:
                     lasts[subject] = value
         return lasts
 
     def _values(self, data: bytes, count: int) -> Sequence[float]:
-        row = row_of(self._kind, data, count)
+        row = row_of(self._kind, data, count, self._place)
         value = None if row is None else row[self._place]
         return value if isinstance(value, array) else () if value is None else (value,) * count
 

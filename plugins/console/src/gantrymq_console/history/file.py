@@ -16,6 +16,7 @@ What was written is never changed. Whatever takes too much is deleted, the perio
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,8 +27,8 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq_console.history.packing import KIND_NAMES, Values, pack_sample
-from gantrymq_console.history.periods import COARSE, KEY_PERIODS, LEVELS, Ends, Level, Period
+from gantrymq_console.history.packing import KIND_NAMES, pack_sample
+from gantrymq_console.history.periods import COARSE, KEY_PERIODS, LEVELS, Change, Ends, Level, Period
 from gantrymq_console.history.reading import Mark
 
 APPLICATION: Final = 0x474D5148  # "GMQH"
@@ -88,7 +89,21 @@ class Unwritten:
     level: int
     number: int  # of the period
     slot: int
-    sections: Sequence[tuple[str, int, array[int], Values]]  # see `pack_sample`
+    changes: Sequence[Change]
+
+    def packed(self, ids: Mapping[str, Mapping[str, int]]) -> bytes:
+        """Return it as it is written; *ids* of the subjects, by kind and name."""
+        return pack_sample(
+            [
+                (
+                    kind,
+                    place,
+                    array("I", [ids[kind][name] for name in names]),
+                    array("f", [math.nan if each is None else each for each in values]),
+                )
+                for kind, place, names, values in self.changes
+            ]
+        )
 
 
 @attrs.define
@@ -188,7 +203,7 @@ class HistoryFile:
     def write(self, batch: Batch, ids: Mapping[str, Mapping[str, int]]) -> frozenset[int]:
         """Write all of a batch, or nothing, and return the subjects that were deleted; *ids* by kind and name."""
         packed = [(each, list(each.period.rows(each.before, ids))) for each in batch.ended]
-        samples = [(each.level, each.number, each.slot, pack_sample(each.sections)) for each in batch.samples]
+        samples = [(each.level, each.number, each.slot, each.packed(ids)) for each in batch.samples]
         deleted = frozenset[int]()
         with self._transaction() as db:
             subjects = [(*each, batch.seen) for each in batch.subjects]

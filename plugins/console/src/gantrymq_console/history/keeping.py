@@ -155,6 +155,8 @@ class History:
     async def sample(self) -> None:
         """Take one sample. Raises ClientError: no name server answers."""
         sample = await self._sampler.take()
+        if (due := self._recent.due(sample.at_ms)) is not None:
+            self._recent.add_point(due, await self._workers.run(due.made))
         if self._recent.add(sample.at_ms, sample.columns):
             self._recent.note(await self._events.found(sample))
 
@@ -360,9 +362,9 @@ class History:
         periods = self._recent.periods(level)
         before = min((each.number for each in periods), default=_ALL)
         names = {number: name for name, number in self._recent.ids[kind].items()}
-        await self._reading(lambda file: ends.add_file(file, level, names, before), None)
         for each in periods:
             ends.add_period(each)
+        await self._reading(lambda file: ends.add_file(file, level, names, before), None)
         pairs = ((name, round(first, 3), round(last, 3)) for name, (first, last) in ends.found.items())
         return {name: (first, last) for name, first, last in pairs if first != last}
 

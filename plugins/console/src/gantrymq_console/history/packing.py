@@ -72,8 +72,14 @@ def pack_row(kind: str, series: Sequence[float | Values | None]) -> bytes:
     return bytes(heads) + constants + body
 
 
-def unpack_row(kind: str, data: bytes, count: int) -> list[float | Values | None]:
-    """Return the series of a row over *count* samples.
+def unpack_row(kind: str, data: bytes, count: int, only: int | None = None) -> list[float | Values | None]:
+    """Return the series of a row.
+
+    Args:
+        kind: of the subject.
+        data: the row.
+        count: samples in the period.
+        only: place of the only series that is needed; others that vary are None.
 
     Raises:
         ValueError: the row is damaged.
@@ -99,7 +105,9 @@ def unpack_row(kind: str, data: bytes, count: int) -> list[float | Values | None
             if len(part) < size:
                 raise IndexError("it is too short")
             at += size
-            if head == _DIFFERENCES:
+            if only is not None and len(found) != only:
+                found.append(None)
+            elif head == _DIFFERENCES:
                 found.append(_summed(constant, part, count))
             elif word in _COUNTS:
                 found.append(_joined([part[number * count : (number + 1) * count] for number in range(4)]))

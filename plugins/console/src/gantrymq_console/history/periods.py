@@ -164,8 +164,11 @@ class Period:
                 values = [each.of(name, count) for each in part.series]
                 last = [each.get(name) for each in old]
                 changed = values != last  # of a varying series always
-                if changed or ((self.number + ids[kind][name]) % KEY_PERIODS == 0 and values.count(None) < len(values)):
-                    yield kind, ids[kind][name], pack_row(kind, values)
+                subject = ids[kind].get(name)  # None: it is gone for so long that it was deleted
+                if subject is None:
+                    continue
+                if changed or ((self.number + subject) % KEY_PERIODS == 0 and values.count(None) < len(values)):
+                    yield kind, subject, pack_row(kind, values)
 
 
 def slots_of(begin: int, bits: int) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -41,6 +40,18 @@ class _Chain:
     unwritten: list[Unwritten] = attrs.field(factory=list)  # samples of `period`
 
 
+@attrs.frozen
+class Due:
+    """A point of five minutes that can be made, as no more samples of its time will come."""
+
+    period: Period  # of the samples
+    slot: int  # of the point
+
+    def made(self) -> Columns:
+        """Return its columns; with thousands of series that change it takes tens of milliseconds."""
+        return summary(self.period, self.slot * _RATIO, (self.slot + 1) * _RATIO)
+
+
 class Recent:
     """Samples and events that may be in memory only. Used in the event loop's thread."""
 
@@ -51,15 +62,23 @@ class Recent:
         self._chains = {level: _Chain(level) for level in LEVELS}
         self._marks: list[Mark] = []
 
+    def due(self, at_ms: int) -> Due | None:
+        """Return the point of five minutes that has to be made before a sample of a wall time is added, if any."""
+        slot, fine = FINE.slot_of(at_ms), self._chains[FINE].period
+        if fine is None or slot == fine.newest:
+            return None
+        of = fine.newest // _RATIO
+        return Due(fine, of) if of != slot // _RATIO or not fine.takes(slot) else None
+
+    def add_point(self, due: Due, columns: Columns) -> None:
+        """Add a point of five minutes, which `Due.made` returned."""
+        self._add(COARSE, due.slot, columns)
+
     def add(self, at_ms: int, columns: Columns) -> bool:
         """Add a sample of a wall time; return whether it counts, as there is none of that time just before it."""
         slot, fine = FINE.slot_of(at_ms), self._chains[FINE].period
-        if fine is not None:
-            if slot == fine.newest:
-                return False
-            of = fine.newest // _RATIO
-            if of != slot // _RATIO or not fine.takes(slot):
-                self._add(COARSE, of, summary(fine, of * _RATIO, (of + 1) * _RATIO))
+        if fine is not None and slot == fine.newest:
+            return False
         self._add(FINE, slot, columns)
         return True
 
@@ -72,25 +91,18 @@ class Recent:
         if chain.period is None:
             chain.period = Period(level, chain.number, slot)
             chain.number += 1
-        sections = [
-            (
-                kind,
-                place,
-                array("I", self._ids(kind, names)),
-                array("f", [math.nan if each is None else each for each in values]),
-            )
-            for kind, place, names, values in chain.period.add(slot, columns)
-        ]
-        chain.unwritten.append(Unwritten(level.number, chain.period.number, slot, sections))
+        changes = chain.period.add(slot, columns)
+        for kind, _, names, _ in changes:
+            self._number(kind, names)
+        chain.unwritten.append(Unwritten(level.number, chain.period.number, slot, changes))
 
-    def _ids(self, kind: str, names: Collection[str]) -> list[int]:
+    def _number(self, kind: str, names: Collection[str]) -> None:
+        """Give numbers to subjects that have none."""
         ids, number = self.ids[kind], KIND_NAMES.index(kind)
-        for name in names:
-            if name not in ids:
-                ids[name] = self._next_id
-                self._subjects.append((self._next_id, number, name))
-                self._next_id += 1
-        return [ids[name] for name in names]
+        for name in set(names) - ids.keys():
+            ids[name] = self._next_id
+            self._subjects.append((self._next_id, number, name))
+            self._next_id += 1
 
     def _end(self, chain: _Chain) -> None:
         period, chain.period, chain.unwritten = chain.period, None, []
@@ -166,7 +178,7 @@ class Recent:
         for number, kind, name in loaded.subjects:
             self.ids[kind][name] = number
         for kind, known in names.items():
-            self._ids(kind, known)
+            self._number(kind, known)
         for chain, number, unfinished in zip(
             self._chains.values(), loaded.next_numbers, loaded.unfinished, strict=True
         ):
@@ -210,6 +222,7 @@ def restored(
             given.add(kind)
             column = columns.setdefault(kind, [{} for _ in KINDS[kind]])[place]
             for subject, value in zip(subjects, values, strict=True):
-                column[name_of[subject]] = None if math.isnan(value) else value
+                if subject in name_of:
+                    column[name_of[subject]] = None if math.isnan(value) else value
         found[number].add(slot, {kind: columns[kind] for kind in given})
     return tuple(found.values())
