@@ -330,6 +330,77 @@ def test_a_second_sending_of_all_dead_letters_sends_none(visitor):
     assert "all of the chosen letters were sent again before" in visitor.text
 
 
+def test_a_queue_that_nobody_reads_is_seen_without_reading(visitor):
+    visitor.search("archive")
+    visitor.click("main a[href$='groups/archive']")
+    assert visitor.clicks <= 2
+    stuck = visitor.page.locator(".bars li.unread")
+    assert stuck.count() and stuck.first.locator(".sign-of").inner_text() == "✗"
+    told = stuck.first.locator("svg").get_attribute("aria-label")
+    assert "messages wait and nobody reads it" in told and " 0 in flight" in told
+    assert (
+        visitor.page.evaluate("getComputedStyle(document.querySelector('.bars .unread .fill')).outlineStyle") == "solid"
+    )
+    assert "do not move" in visitor.page.locator("details:has(.bars) summary").first.inner_text()
+
+
+def test_readers_of_queues_are_known_from_brokers_or_members(visitor, site):
+    """A Java broker does not report them: the console asks the members."""
+
+    def known() -> bool:
+        visitor.page.goto(site.url + "groups/onlookers")
+        return visitor.page.locator(".bars .done .reader", has_text="A").count() >= 4
+
+    wait_until(known, "owner of the queues, which are balanced every 20 s")
+    assert visitor.page.locator(".legend a").count() == 1 and "reader unknown" not in visitor.text
+    visitor.click(".legend a")
+    assert "/member?id=" in visitor.page.url and "Orders" in visitor.text
+
+
+def test_the_picture_of_the_cluster_leads_to_a_broker(visitor, site):
+    visitor.link("Brokers")
+    boxes = visitor.page.locator(".picture a")
+    names = visitor.page.locator(".names figcaption a").all_inner_texts()
+    assert boxes.count() == len(names) == site.run(_count_brokers(site.namesrv))
+    visitor.click(".picture a")
+    assert visitor.clicks <= 2 and visitor.page.url.endswith(f"/brokers/{names[0]}")
+    assert names[0] in visitor.page.inner_text("h1")
+
+
+async def _count_brokers(namesrv: str) -> int:
+    async with Client(namesrv) as client, client.admin as admin:
+        return sum(len(each.addresses) for each in (await admin.clusters()).brokers)
+
+
+def test_the_messages_of_a_topic_are_seen_by_queue(visitor, site):
+    visitor.page.goto(site.url + "topics/Orders")
+    shown = visitor.page.locator(".shares li:not(.of-broker) svg rect").count()
+    queues = visitor.page.locator(".shares li:not(.of-broker)").count()
+    assert queues >= 4 and 0 < shown <= queues
+    assert "% of the topic" in visitor.text and "unknown number" not in visitor.text
+
+
+def test_on_a_phone_pictures_and_navigation_scroll_in_their_own_boxes(visitor, site):
+    visitor.page.set_viewport_size({"width": 360, "height": 740})
+    for path in ("groups/archive", "topics/Orders", "brokers"):
+        visitor.page.goto(site.url + path)
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    inner, outer = visitor.page.evaluate(
+        "(({scrollWidth, clientWidth}) => [scrollWidth, clientWidth])(document.querySelector('nav ul'))"
+    )
+    assert inner > outer  # the rest of it is told by an arrow
+    assert "›" in visitor.page.evaluate("getComputedStyle(document.querySelector('nav'), '::after').content")
+
+
+def test_on_paper_there_are_facts_without_navigation(visitor, site):
+    visitor.page.emulate_media(media="print", color_scheme="dark")
+    visitor.page.goto(site.url + "brokers")
+    for each in ("header", "nav", "main form", ".pager", "footer button"):
+        assert not any(found.is_visible() for found in visitor.page.locator(each).all()), each
+    assert visitor.page.locator(".as-text td").first.is_visible()  # a fold on the screen
+    assert visitor.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
 def test_undecided_transactions_that_a_broker_does_not_list_are_unknown(visitor, site, request):
     visitor.page.goto(site.url + "transactions")
     of = request.node.callspec.params["site"]
