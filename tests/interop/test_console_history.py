@@ -143,7 +143,9 @@ def test_the_cursor_is_in_a_gap_and_at_an_event(page, site):
     point_at(page, lag, 25 / 60)
     assert "unknown" in lag.locator("[data-readout]").inner_text()
     assert "unknown" in out.locator("[data-readout]").inner_text()
-    point_at(page, lag, 40 / 60)
+    times = page.request.get(site + "api/v1/history?kind=group&name=billing").json()["data"]["times"]
+    happened = int(page.locator("li[data-at]").get_attribute("data-at"))
+    point_at(page, lag, (happened - times[0]) / (times[-1] - times[0]))
     assert "The last member of group billing left" in out.locator(".range").inner_text()
 
 

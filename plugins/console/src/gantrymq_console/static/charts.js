@@ -68,7 +68,7 @@
     ctx.restore();
   };
   const eventNear = (holder, at) => {
-    const found = state.events.filter((each) => Math.abs(each.at_ms - at) <= 2 * state.step).map((each) => holder.querySelector(`[data-at="${each.at_ms}"] a`)?.textContent);
+    const found = state.events.filter((each) => Math.abs(each.at_ms - at) <= Math.max(2 * state.step, state.length / 100)).map((each) => holder.querySelector(`[data-at="${each.at_ms}"] a`)?.textContent);
     return found.filter(Boolean).slice(0, 2).join("; ");
   };
   const readout = (figure) => {
