@@ -12,6 +12,7 @@ from gantrymq.client import Message
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.client.message import TransactionState
 from gantrymq.errors import BrokerRefused, ConnectFailed
+from gantrymq.model.group import GroupConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq_console.access.users import Role
@@ -310,7 +311,7 @@ def test_a_row_is_current_while_nothing_is_stored():
 
 def test_nothing_is_empty_that_is_not_known():
     """Each value that is unknown or not zero is a reason to wait."""
-    empty = Left("b", "a:1", 4, False, 0.0, False, (), 2, 2, 0, 0, 0, 0, False, 0)
+    empty = Left("b", "a:1", 4, False, 0.0, False, (), (), 2, 2, 0, 0, 0, 0, False, 0)
     assert empty.empty and empty.waits_for == ()
     for change in (
         {"permission": None},
@@ -320,6 +321,7 @@ def test_nothing_is_empty_that_is_not_known():
         {"arrives": True},
         {"arrives": None},
         {"total": None},
+        {"unused": ("x",)},
         {"checking": 1},
         {"unasked": 1},
         {"delayed": 1},
@@ -355,3 +357,31 @@ def test_popped_messages_are_left_until_they_are_acknowledged(filled):
 
     filled.running.run(acknowledge())
     assert until_waits_for(filled)["empty"]
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_groups_that_were_never_used_are_said_and_are_not_messages(filled, monkeypatch, ours):
+    if not ours:
+        without_summaries(monkeypatch)
+    filled.running.run(filled.client.admin.create_group(filled.running.broker_address, GroupConfig("idle")))
+    commit(filled, "billing", "Orders", 1)
+    close(filled)
+    found = until_waits_for(filled, "unused")
+    assert (found["unused"], found["groups"], found["done"], found["total"]) == (["idle"], [], 1, 2)
+    page = filled.get(PATH)
+    assert "1 group has neither members nor offsets here: if it is not in use, the broker may be stopped" in page.text
+    assert "Nothing is left" not in page.text and not found["empty"]
+
+
+def test_an_old_list_of_groups_is_not_trusted(filled, monkeypatch):
+    commit(filled, "billing", "Orders", 1)
+    close(filled)
+    assert until_waits_for(filled)["empty"]
+    real = data.summary_page
+
+    async def old(*given, **more):
+        return attrs.evolve(await real(*given, **more), age_ms=16_000)
+
+    monkeypatch.setattr(data, "summary_page", old)
+    found = left(filled)
+    assert (found["checking"], found["waits_for"], found["empty"]) == (1, ["checking"], False)

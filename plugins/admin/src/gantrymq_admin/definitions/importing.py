@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -50,7 +51,11 @@ class Result:
 
 
 async def plan_import(
-    admin: Admin, document: Document, cluster: str | None = None, moves: Sequence[tuple[str, str]] = ()
+    admin: Admin,
+    document: Document,
+    cluster: str | None = None,
+    moves: Sequence[tuple[str, str]] = (),
+    run: Callable[[Callable[[], Difference]], Awaitable[Difference]] | None = None,
 ) -> Plan:
     """Compare *document* with a cluster.
 
@@ -59,13 +64,15 @@ async def plan_import(
         document: to import.
         cluster: to import into; not needed if there is only one.
         moves: pairs of brokers, as in `sources_of`.
+        run: runs the comparison in a thread; None: it is made at once.
 
     Raises:
         DefinitionsInvalid: the brokers of the document do not fit.
         as `read_cluster`: all other errors.
     """
     found = await read_cluster(admin, cluster)
-    difference = compare(document, found, sources_of(document, tuple(found.brokers), moves))
+    comparison = partial(compare, document, found, sources_of(document, tuple(found.brokers), moves))
+    difference = comparison() if run is None else await run(comparison)
 
     async def look(change: Change) -> Change:
         return await _with_hidden(admin, found, change)

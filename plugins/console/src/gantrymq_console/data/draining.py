@@ -37,6 +37,7 @@ DEADLINE_S: Final = 7.0  # a broker with much to drain may be slow
 PERMISSION: Final = "brokerPermission"  # a setting
 _RESERVE_S: Final = 3.0  # of the deadline, for the requests after those about groups
 _OLDEST_MS: Final = 120_000  # after which a row is asked for again, whatever was stored
+_LISTED_MS: Final = 15_000  # age of a broker's list of groups
 _LATELY_MS: Final = 10_000  # in which stored messages count as arriving
 _MOST_MARKS: Final = 64
 _TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"  # whose offset has passed the decided half messages
@@ -63,6 +64,11 @@ class GroupLeft:
         """Whether nothing was left."""
         return self.lag == 0 and self.retries == 0
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether it has neither members nor offsets: it was never used here, or its members keep their offsets."""
+        return self.lag is None and not self.retries and self.members == 0
+
 
 @attrs.frozen
 class Left:
@@ -75,6 +81,7 @@ class Left:
     in_per_s: float | None
     arrives: bool | None  # whether it stored messages lately
     groups: tuple[GroupLeft, ...]  # those with something left or unknown, the most messages first
+    unused: tuple[str, ...]  # groups without members and offsets
     total: int | None  # groups
     done: int  # groups without messages left
     checking: int  # of these, those that are asked again, because something was stored since
@@ -96,6 +103,7 @@ class Left:
             "arrives_unknown": self.arrives is None,
             "groups": any(each.lag or each.retries for each in self.groups),
             "groups_unknown": unknown or self.total is None,
+            "unused": bool(self.unused),
             "checking": bool(self.checking or self.unasked),
         }
         for word in ("delayed", "halves", "popped"):
@@ -155,7 +163,7 @@ async def left_at(cluster: Cluster, at: BrokerAddress, asking: Asking) -> Left:
     info = await asking.one(name, _mark(cluster, address, known))
     if info is None:  # the other requests would wait for it, too
         known.marks.clear()
-        return Left(name, address, None, None, None, None, (), None, 0, 0, 0, None, None, False, None)
+        return Left(name, address, None, None, None, None, (), (), None, 0, 0, 0, None, None, False, None)
     settings, halves, popped, groups, routed = await asyncio.gather(
         asking.one(f"settings of {name}", admin.broker_settings(address)),
         asking.one(f"transactions of {name}", _halves(cluster, address)),
@@ -169,7 +177,8 @@ async def left_at(cluster: Cluster, at: BrokerAddress, asking: Asking) -> Left:
         for group, row in known.rows.items()
         if groups is not None and group in groups
     ]
-    left = [each for each in rows if not each.is_done]
+    unused = sorted(each.name for each in rows if each.is_unused)
+    left = [each for each in rows if not each.is_done and not each.is_unused]
     left.sort(key=lambda each: (-(each.lag or 0) - (each.retries or 0), each.name))
     permission = (settings or {}).get(PERMISSION, "")
     undecided, at_most = halves or (None, False)
@@ -181,8 +190,9 @@ async def left_at(cluster: Cluster, at: BrokerAddress, asking: Asking) -> Left:
         rate(info.get("putTps")),
         known.arrives(),
         tuple(left),
+        tuple(unused),
         None if groups is None else len(groups),
-        len(rows) - len(left),
+        len(rows) - len(left) - len(unused),
         sum(each.is_done and not each.current for each in rows),
         0 if groups is None else len(groups - known.rows.keys()),
         _delayed(info),
@@ -219,7 +229,8 @@ async def _summaries(cluster: Cluster, address: str, known: _Known) -> frozenset
     start, total = 0, 1
     while start < total:
         page = await summary_page(cluster.admin, address, GroupSummaries, order="name", start=start, most=MAX_ROWS)
-        computed_ms = monotonic_ms(cluster.world.clock) - page.age_ms
+        # A list that a busy broker has made long ago may lack groups: its rows are not current.
+        computed_ms = monotonic_ms(cluster.world.clock) - page.age_ms if page.age_ms < _LISTED_MS else -1
         for each in page.groups:
             row = _Row(each.behind, each.late_ms, False, each.retry_behind, each.members, computed_ms)
             known.rows[each.group] = row

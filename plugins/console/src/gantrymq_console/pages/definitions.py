@@ -172,7 +172,7 @@ async def preview(context: RequestContext, form: Form) -> Preview:
     """Return what the document would change. The form of the confirmation has the key of the kept document only."""
     key, document = _kept(context, form)
     plan = context.prepared = await _plan(context, form, document)
-    report = report_of(plan.difference, True, None)
+    report = await context.console.world.workers.run(report_of, plan.difference, True, None)
     if not report["changes"] and not context.is_api:
         context.console.documents.drop(context.user.name, key)
         raise BadInput("definitions.nothing", cluster=plan.difference.cluster, count=report["unchanged"])
@@ -203,7 +203,7 @@ async def start(context: RequestContext, form: Form) -> Outcome:
         result = "failed: cancelled"
         try:
             results = await apply_plan(context.cluster.admin, plan, fewer_queues=fewer_queues, progress=tell)
-            progress.report = report_of(difference, False, results)
+            progress.report = await context.console.world.workers.run(report_of, difference, False, results)
             failed = sum(bool(each.problems) for each in results)
             result = f"failed: {failed} of {total} changes" if failed else f"done: {total} changes"
         except GantryError as problem:
@@ -240,8 +240,10 @@ def _kept(context: RequestContext, form: Form) -> tuple[str, bytes]:
 
 async def _plan(context: RequestContext, form: Form, document: bytes) -> Plan:
     """Compare a document with the cluster as it is now. Raises DefinitionsInvalid, BadInput or ClientError."""
-    parsed = await context.console.world.workers.run(parse, document, _SOURCE)
-    asked = plan_import(context.cluster.admin, parsed, form.get("cluster", "").strip() or None, _moves(form))
+    run = context.console.world.workers.run  # with thousands of topics each step takes some 100 ms
+    parsed = await run(parse, document, _SOURCE)
+    cluster = form.get("cluster", "").strip() or None
+    asked = plan_import(context.cluster.admin, parsed, cluster, _moves(form), run)
     return await Asking(context.console.world.clock, _DEADLINE_S * 2).needed(asked)
 
 
