@@ -5,6 +5,7 @@ import json
 from contextlib import suppress
 from importlib.util import find_spec
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from polling import until
@@ -287,6 +288,36 @@ def test_what_was_sent_again_is_left_out_and_shown(server, command, dead, target
     text = CliRunner().invoke(main, ["group", "dlq", "resend", "CG", "--all", "-n", server.namesrv])
     assert "0 dead letters of group CG were sent again; 3 were before, and are not sent without --again" in text.stdout
     assert text.exit_code == 0
+
+
+def test_a_copy_of_a_broker_whose_clock_is_behind_is_found(server, command, dead, monkeypatch):
+    dead(2)
+    real = resending.SoughtLetter.of
+
+    def of(letter, group):
+        found = real(letter, group)
+        return attrs.evolve(found, since_ms=found.since_ms + 600_000)
+
+    monkeypatch.setattr(resending.SoughtLetter, "of", staticmethod(of))
+    assert command("resend", "0")["resent"] == 1
+    done = command("resend", "--all")
+    assert (done["resent"], done["sent_before"]) == (1, 1)
+
+
+def test_a_retry_of_a_copy_is_not_another_copy(server, command, dead):
+    dead(1)
+    assert command("resend", "--all")["resent"] == 1
+    (sent,) = server.pull("%RETRY%CG")
+
+    async def fail():
+        properties = "".join(f"{name}\x01{value}\x02" for name, value in sent.properties.items()).encode()
+        retried = StoreMessage("%RETRY%CG", 0, sent.body, properties, reconsume_times=1)
+        await server.broker.messages.put_all([retried])
+
+    server.run(fail())
+    assert len(server.pull("%RETRY%CG")) == 2
+    (copy,) = command("show", "0")["copies"]
+    assert copy["offset_id"] == sent.offset_id
 
 
 def test_the_maximum_counts_only_letters_that_were_not_sent_before(command, dead):

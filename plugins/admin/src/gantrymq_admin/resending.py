@@ -43,6 +43,7 @@ from gantrymq_admin.resend_lock import ResendLock
 
 _FOUND_S: Final = 3.0  # for brokers to index the last copies
 _POLL_S: Final = 0.05
+_CLOCKS_MS: Final = 3_600_000  # by which the clock of a broker with a copy may be behind that of the letter's
 
 
 class Letter(Protocol):
@@ -95,14 +96,16 @@ class Resent:
         if letter.origin_topic:
             topics += [pop_retry_topic(self._group, letter.origin_topic), letter.origin_topic]
         found = [each for topic in topics for each in await self._in(topic, letter)]
-        return tuple(sorted(found, key=lambda each: each.store_timestamp))
+        # A copy that failed again has retries with its properties, which nobody sent from the letter.
+        sent = [each for each in found if not each.reconsume_times] or found
+        return tuple(sorted(sent, key=lambda each: each.store_timestamp))
 
     async def _in(self, topic: str, letter: Letter) -> Sequence[ReceivedMessage]:
         if topic not in self._topics:
             self._topics[topic] = await self._exists(topic)
         if not self._topics[topic]:
             return ()
-        begin_ms = letter.since_ms - 1000  # indexes have a resolution of a second
+        begin_ms = max(0, letter.since_ms - _CLOCKS_MS)
         try:
             copies = await self._admin.query_unique(topic, letter.id, begin_ms, max_body_bytes=0)
         except (NoMessageFound, NoRoute):
