@@ -14,6 +14,7 @@ from gantrymq.client.admin import PartialReset
 from gantrymq.errors import BrokerRefused
 from gantrymq_console.access.audit import AuditUnwritable
 from gantrymq_console.access.users import Role
+from gantrymq_console.data import group_bulk
 
 GROUPS = ("archive", "billing", "shipping")
 
@@ -164,6 +165,25 @@ def test_groups_that_cannot_be_changed_are_named_and_the_others_are(filled, monk
     assert (data["done"], data["refused"], data["unknown"]) == (1, 3, 1)
     page = filled.get(f"/bulk/groups/{data['id']}")
     assert "the disk is full" in page.text and "The same change can be repeated" in page.text
+
+
+def test_a_group_that_the_preview_left_out_is_not_changed_later(filled, monkeypatch):
+    """Its brokers did not answer in time twice, for the preview and at the confirmation, and do for the run."""
+    real, late = group_bulk._planned, []
+
+    async def planned(cluster, group, wanted):
+        if group == "billing" and len(late) < 2:
+            late.append(group)
+            refusal = group_bulk.Refusal("groups.bulk_late")
+            return [group_bulk.BulkRow(group, wanted.topic, "refused", refusal=refusal)]
+        return await real(cluster, group, wanted)
+
+    monkeypatch.setattr(group_bulk, "_planned", planned)
+    preview = press(filled, "delete", **boxes("archive", "billing"))
+    assert "1 group will be deleted" in preview.text and "this group is left out" in preview.text
+    filled.confirm(preview, typed="1")
+    assert {each["group"]: each["state"] for each in done(filled)["rows"]} == {"archive": "done", "billing": "stopped"}
+    assert set(enabled(filled)) == {"billing", "shipping"}
 
 
 def test_a_stopped_run_leaves_the_rest_as_it_is(filled, monkeypatch):

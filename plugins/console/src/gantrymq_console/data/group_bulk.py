@@ -42,6 +42,7 @@ class Wanted:
     target: OffsetTarget | None = None  # of a reset
     topic: str = ""  # of a reset; empty for every topic of the group
     clean_offsets: bool = False  # of a deletion
+    planned: frozenset[str] | None = None  # groups that the preview said would be changed; None: all of them
 
 
 @attrs.frozen
@@ -120,6 +121,8 @@ async def run(cluster: Cluster, job: Job[Progress], audited: Audited) -> None:
             progress.groups[group] = [attrs.evolve(row, state="stopped") for row in progress.groups[group]]
             return
         rows = progress.groups[group] = await _planned(cluster, group, progress.wanted)
+        if progress.wanted.planned is not None and group not in progress.wanted.planned:
+            rows[:] = [attrs.evolve(row, state="stopped") if row.state == "planned" else row for row in rows]
         for place, row in enumerate(rows):
             if row.state == "planned":
                 rows[place] = await _done(cluster, row, progress.wanted, audited)

@@ -32,6 +32,7 @@ _CHOSEN: Final = "group."  # prefix of the names of checkboxes
 _LISTED: Final = "listed."  # prefix of the names of hidden fields, one for each group of the page
 _TARGETS: Final = ("time", "first", "last")
 _SCOPES: Final = ("chosen", "page")
+_PLANNED: Final = "planned"  # field of a confirmation: the groups that its preview said would be changed
 _FIELDS: Final = ("scope", "groups", f"{_CHOSEN}*", f"{_LISTED}*")
 _OF_RESET: Final = ("target", "time", "time_utc", "topic")
 _MOST_TOLD: Final = 2000  # characters of names in the audit log
@@ -118,7 +119,9 @@ async def _preview(change: Change, context: RequestContext, form: Form) -> Previ
     )
     steady = [[*_facts(row), steady_of((row.reset,), wanted.target) if row.reset else None] for row in rows]
     target = str(len({row.group for row in planned})) if change == "delete" else _told(names)
-    return Preview("group_bulk_preview.html", data, "", target, f"{change}: {_told(names)}", steady=steady)
+    # A group that was left out, because brokers did not answer in time, is not changed if they answer later.
+    form = {**form, _PLANNED: " ".join(dict.fromkeys(row.group for row in planned))}
+    return Preview("group_bulk_preview.html", data, "", target, f"{change}: {_told(names)}", steady=steady, form=form)
 
 
 def _facts(row: BulkRow) -> list[Any]:
@@ -127,6 +130,8 @@ def _facts(row: BulkRow) -> list[Any]:
 
 async def _run(change: Change, context: RequestContext, form: Form) -> Outcome:
     names, wanted = _names(form), _wanted(change, context, form)
+    if _PLANNED in form:
+        wanted = attrs.evolve(wanted, planned=frozenset(form[_PLANNED].split()))
 
     async def work(job: Job[Progress]) -> None:
         await group_bulk.run(context.cluster, job, partial(_audited, context, change))
