@@ -163,7 +163,7 @@ class Browser:
         writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n{known}\r\n".encode())
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):  # the console closed it while it was not used
             self.close()
             return await self.get(path, tag)
         size = re.search(r"content-length: (\d+)", head)
