@@ -15,7 +15,7 @@ from gantrymq.client import Client, Message
 from gantrymq.errors import FormatError
 from gantrymq.formats.compression import decompressed_parts
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.body_forms import CHARSETS, SHOWN_BYTES, WHOLE_BYTES, body_of
+from gantrymq_console.data.body_forms import CHARSETS, SHOWN_BYTES, WHOLE_BYTES, body_of, decoded_body
 from gantrymq_console.data.body_parts import MOST_HITS, find, part_of
 from gantrymq_console.web.body_html import MOST_DEPTH, MOST_LINES, json_html, text_html
 
@@ -304,3 +304,8 @@ def test_an_error_of_the_format_is_a_sentence():
         raise FormatError("damaged")
 
     assert part_of(broken(), 1, 100).data == b"bc" and part_of(broken(), 1, 100).problem == "damaged"
+
+
+@pytest.mark.parametrize("text", ["{\n}\n}", "[\n]\n]\n]", "{\n[", "{\n}\n{"])
+def test_text_of_a_decoder_that_is_only_like_json_is_not_folded(text):
+    assert json_html(decoded_body(text, 9)) is None

@@ -47,6 +47,8 @@ def json_html(body: Body) -> Markup | None:
             return None
         _, key, value, comma = parts.groups()
         if value in ("}", "]"):
+            if not opened:
+                return None
             found.append(f'</div><span class="p">{value}{comma}</span></details>')
             count = counts.pop()
             found[opened.pop()] = f' data-count="{count}" data-end="{value}{comma}">'
@@ -61,7 +63,7 @@ def json_html(body: Body) -> Markup | None:
             counts.append(0)
         else:
             found.append(f'<div class="v">{name}<span class="{_kind(value)}">{visible(value)}</span>{comma}</div>')
-    return Markup("".join(found))
+    return None if opened else Markup("".join(found))
 
 
 def _kind(value: str) -> str:
