@@ -422,6 +422,25 @@ REFUSED = json.dumps({"status": "error", "errorType": "bad_data", "error": "too 
         ((200, JSON, b'{"status": "success"}'), "does not answer as Prometheus does"),
         ((200, JSON, b'[{"a": 1}]'), "does not answer as Prometheus does"),
         ((200, JSON, b'{"status": "success", "data": {"result": [{"metric": {}}]}}'), "does not answer as Prometheus"),
+        (
+            (200, JSON, b'{"status": "success", "data": {"result": [{"metric": 7, "value": [1, "1"]}]}}'),
+            "does not answer",
+        ),
+        (
+            (200, JSON, b'{"status": "success", "data": {"result": [{"metric": {"a": []}, "value": [1, 1]}]}}'),
+            "does not",
+        ),
+        ((200, JSON, b'{"status": "success", "data": {"result": [{"metric": {}, "value": [NaN, 1]}]}}'), "does not"),
+        ((200, JSON, b'{"status": "success", "data": {"result": [{"metric": {}, "value": [1e999, 1]}]}}'), "does not"),
+        (
+            (
+                200,
+                JSON,
+                b'{"status": "success", "data": {"result": [{"metric": {}, "value": [1%s, 1]}]}}' % (b"0" * 400),
+            ),
+            "",
+        ),
+        ((200, JSON, b"[" * 1900), "does not answer as Prometheus does"),
         ((422, JSON, REFUSED), "refuses the query with status 422: too many samplesxxx"),
         ((200, JSON, b" " * 3000), "cannot be read: the response has more than 2,000 bytes"),
     ],

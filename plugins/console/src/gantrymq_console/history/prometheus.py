@@ -287,12 +287,19 @@ def _parsed(response: Response) -> Matrix:
             raise _NoMatrix(f"refuses the query with status {status}: {reason}")
         result = answer["data"]["result"]
         parts = ((each["metric"], each["values"] if "values" in each else [each["value"]]) for each in result)
-        return [(labels, [(float(at), float(value)) for at, value in values]) for labels, values in parts]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        found = [(labels, [(float(at), float(value)) for at, value in values]) for labels, values in parts]
+        if not all(_are_labels(labels) and all(math.isfinite(at) for at, _ in values) for labels, values in found):
+            raise ValueError("labels that are no texts, or a time that is no number")
+        return found
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         kind = response.kind or "no type"
         raise _NoMatrix(
             f"does not answer as Prometheus does, but with status {status} and {kind}: give the address before /api/v1"
         ) from None
+
+
+def _are_labels(labels: Any) -> bool:
+    return isinstance(labels, dict) and all(isinstance(each, str) for each in labels.values())
 
 
 def _lacking(brokers: Sequence[float | None], step_ms: int) -> set[int]:
