@@ -290,6 +290,53 @@ def test_a_damaged_file_is_moved_aside(tmp_path, damage, caplog):
     assert (tmp_path / f"{FILE_NAME}.damaged").exists()
 
 
+DAMAGES = (
+    *(("UPDATE subjects SET %s WHERE id = 1", each) for each in ("kind = 99", "name = x'ff'", f"id = {2**62}")),
+    *(("UPDATE samples SET %s", each) for each in ("data = 1.5", "number = 'x'")),
+    ("UPDATE samples SET %s WHERE slot = (SELECT max(slot) FROM samples)", f"slot = {2**61}"),
+    *(("UPDATE series SET %s", each) for each in ("data = 1.5", "data = NULL", "data = x'02'")),
+    *(
+        ("UPDATE periods SET %s", each)
+        for each in ("begin = 'x'", "bits_group = 0", "bits_group = x'ff'", "chain = 'x'")
+    ),
+    *(("UPDATE periods SET %s", each) for each in ("bits_group = -1", f"bits_group = {2**62}")),
+    ("UPDATE periods SET %s WHERE number = (SELECT max(number) FROM periods)", "number = 'x'"),
+    *(("UPDATE marks SET %s", each) for each in ("fields = '{'", "fields = '[]'", "fields = 7", "word = x'ff'")),
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage[0].split()[1] + " " + damage[1])
+def test_values_that_no_console_writes_take_nothing_down(tmp_path, damage):
+    """SQLite does not see that other bytes were read: what was there is unknown, and the rest works."""
+
+    async def read():
+        kept = Sampled(tmp_path)
+        await kept.open()
+        kept.history._recent.note([Mark(kept.now_ms, "group_new", "group", "billing", {"key": "x"})])
+        for number in range(130):
+            await kept.sample(billing=number)
+        await kept.history.close()
+        with sqlite3.connect(tmp_path / FILE_NAME) as db:
+            db.execute("PRAGMA ignore_check_constraints = ON")
+            db.execute(damage[0] % damage[1])
+        db.close()
+        again = kept.opened_again()
+        await again.open()
+        window = Window(BEGIN_MS, again.now_ms, STEP_MS)
+        for kind in KINDS:
+            await again.history.curves(kind, "billing", window)
+            await again.history.moved(kind, KINDS[kind][0], window)
+        await again.history.marks(window)
+        await again.history.known_since()
+        for number in range(70):
+            await again.sample(billing=number, flush=True)
+        lags = await again.lags("billing", again.now_ms - 70 * STEP_MS, again.now_ms)
+        await again.history.close()
+        return lags
+
+    assert run(read()) == tuple(range(70))
+
+
 def test_a_file_that_is_damaged_while_it_is_used_is_replaced(tmp_path, caplog):
     async def damaged():
         kept = Sampled(tmp_path)

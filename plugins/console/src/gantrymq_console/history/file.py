@@ -39,6 +39,7 @@ _PAGE: Final = 4096
 _FULL_SHARE: Final = 0.95  # of the bound, from which on periods are deleted
 _FILL: Final = 1.4  # bytes of pages for a byte of rows, of which not all pages are full
 _ROW_BYTES: Final = 20  # of a row without its data
+_MOST_SUBJECTS: Final = 1 << 31  # in samples their numbers are of 32 bits
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _TABLES: Final = f"""
 PRAGMA application_id = {APPLICATION};
@@ -185,12 +186,17 @@ class HistoryFile:
         """Return id, kind and name of all subjects."""
         with self._lock:
             found = self._db.execute("SELECT id, kind, name FROM subjects").fetchall()
+        for number, kind, name in found:
+            if not (isinstance(name, str) and kind in range(len(KIND_NAMES)) and number in range(1, _MOST_SUBJECTS)):
+                raise ValueError("a subject is damaged")
         return [(number, KIND_NAMES[kind], name) for number, kind, name in found]
 
     def next_number(self, level: Level) -> int:
         """Return the number of the next period of a level."""
         with self._lock:
             (last,) = self._db.execute("SELECT max(number) FROM periods WHERE level = ?", (level.number,)).fetchone()
+        if not isinstance(last, int | None):
+            raise ValueError("the number of a period is damaged")
         return 0 if last is None else last + 1
 
     def samples(self, level: Level) -> list[tuple[int, int, bytes]]:
@@ -292,8 +298,9 @@ class HistoryFile:
         """
         with self._lock:
             found = self._db.execute(
-                "SELECT begin FROM periods WHERE level = :level AND (chain = number OR number >= "
-                "(SELECT min(number) FROM periods WHERE level = :level) + :key) ORDER BY number LIMIT 1",
+                "SELECT begin FROM periods WHERE level = :level AND typeof(begin) = 'integer' "
+                "AND (chain = number OR number >= (SELECT min(number) FROM periods WHERE level = :level) + :key) "
+                "ORDER BY number LIMIT 1",
                 {"level": level.number, "key": KEY_PERIODS},
             ).fetchone()
         return None if found is None else found[0] * level.step_ms
@@ -302,7 +309,8 @@ class HistoryFile:
         """Return the wall time at which the period begins that was written first, None without one."""
         with self._lock:
             found = self._db.execute(
-                "SELECT begin FROM periods WHERE level = ? ORDER BY number LIMIT 1", (level.number,)
+                "SELECT begin FROM periods WHERE level = ? AND typeof(begin) = 'integer' ORDER BY number LIMIT 1",
+                (level.number,),
             ).fetchone()
         return None if found is None else found[0] * level.step_ms
 
@@ -318,7 +326,7 @@ class HistoryFile:
                 "WHERE p.level = ? AND p.number BETWEEN ? AND ? ORDER BY p.number",
                 (KIND_NAMES.index(kind), subject, level.number, *numbers),
             ).fetchall()
-        return [Stored(*each) for each in found]
+        return [Stored(*each) for each in found if _is_sound(level, each)]
 
     def read_all(self, level: Level, kind: str, first: int, end: int) -> list[tuple[Stored, dict[int, bytes]]]:
         """Return the same periods with the rows of all subjects of a kind."""
@@ -342,6 +350,7 @@ class HistoryFile:
                     ),
                 )
                 for each in periods
+                if _is_sound(level, each)
             ]
 
     def _numbers(self, level: Level, first: int, end: int) -> tuple[int, int] | None:
@@ -360,9 +369,25 @@ class HistoryFile:
                 "ORDER BY at_ms DESC, id DESC LIMIT ?",
                 (begin_ms, end_ms, most),
             ).fetchall()
-        return [
-            Mark(at, word, kind, name, json.loads(fields)) for at, word, kind, name, fields in reversed(list(found))
-        ]
+        marks = (_mark(*each) for each in reversed(list(found)))
+        return [each for each in marks if each is not None]
+
+
+def _is_sound(level: Level, row: Sequence[Any]) -> bool:
+    """Return whether number, chain, begin and bits of a period can be those of one; a damaged one is left out."""
+    return all(isinstance(each, int) for each in row[:4]) and 0 <= row[3] < 1 << level.slots
+
+
+def _mark(at_ms: Any, word: Any, kind: Any, name: Any, fields: Any) -> Mark | None:
+    """Return a mark; None if it is damaged."""
+    try:
+        told = json.loads(fields)
+    except (ValueError, TypeError):
+        return None
+    sound = isinstance(at_ms, int) and isinstance(told, dict)
+    return (
+        Mark(at_ms, word, kind, name, told) if sound and all(isinstance(e, str) for e in (word, kind, name)) else None
+    )
 
 
 def _size(rows: Sequence[tuple[str, int, bytes]]) -> int:

@@ -86,6 +86,8 @@ def unpack_row(kind: str, data: bytes, count: int, only: int | None = None) -> l
     """
     words = KINDS[kind]
     try:
+        if not count:
+            raise IndexError("it is of a period without samples")
         heads = [each & 3 for each in data[: len(words)]]
         body_at = len(words) + _FLOAT.size * (heads.count(_CONSTANT) + heads.count(_DIFFERENCES))
         body = zlib.decompress(data[body_at:], -15) if data[0] & _COMPRESSED else data[body_at:]
@@ -113,7 +115,7 @@ def unpack_row(kind: str, data: bytes, count: int, only: int | None = None) -> l
                 found.append(_joined([part[number * count : (number + 1) * count] for number in range(4)]))
             else:
                 found.append(_joined([part[:count], part[count : 2 * count], _spread(part[2 * count :])[:count]]))
-    except (zlib.error, struct.error, IndexError) as problem:
+    except (zlib.error, struct.error, IndexError, TypeError) as problem:
         raise ValueError(f"a row is damaged: {problem}") from None
     return found
 
@@ -210,7 +212,7 @@ def unpack_sample(data: bytes) -> Iterator[tuple[str, int, array[int], Values]]:
             at += 4 * count
             yield KIND_NAMES[kind], place, subjects, _floats(body[at : at + 4 * count])
             at += 4 * count
-    except (zlib.error, struct.error, IndexError) as problem:
+    except (zlib.error, struct.error, IndexError, TypeError) as problem:
         raise ValueError(f"a sample is damaged: {problem}") from None
 
 

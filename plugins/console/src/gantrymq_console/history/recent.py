@@ -214,13 +214,20 @@ def restored(
     found: dict[int, Period] = {}
     columns: dict[str, list[dict[str, float | None]]] = {}
     for number, slot, data in samples:
+        if not (isinstance(number, int) and isinstance(slot, int)):
+            raise ValueError("a sample is damaged: it has no number")
         if number not in found:
             found[number] = Period(level, number, slot)
             columns = {}
+        if not found[number].takes(slot):
+            raise ValueError(f"a sample is damaged: slot {slot} is not in period {number}")
         given = set[str]()
         for kind, place, subjects, values in unpack_sample(data):
             given.add(kind)
-            column = columns.setdefault(kind, [{} for _ in KINDS[kind]])[place]
+            of_words = columns.setdefault(kind, [{} for _ in KINDS[kind]])
+            if place >= len(of_words):
+                raise ValueError("a sample is damaged: it has more series than its kind")
+            column = of_words[place]
             for subject, value in zip(subjects, values, strict=True):
                 if subject in name_of:
                     column[name_of[subject]] = None if math.isnan(value) else value
