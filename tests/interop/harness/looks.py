@@ -104,6 +104,7 @@ class Photographer:
         """*changed_files*: by path below ``static/``, in the place of the console's."""
         from gantrymq_console.web.render import static_files
 
+        self.too_wide = 0  # pixels of the last page that its window has no room for, beside boxes that scroll
         self._browser = browser
         self._contexts: dict[str, Any] = {}
         self._files = {**static_files(), **(changed_files or {})}
@@ -119,6 +120,7 @@ class Photographer:
         page.goto("http://console.test" + look.path)
         if page.locator("[data-charts]").count():
             page.wait_for_load_state("networkidle")  # charts are drawn by a script that the page loads later
+        self.too_wide = max(0, page.evaluate("document.documentElement.scrollWidth - innerWidth"))
         found = small(page.screenshot(animations="disabled", caret="hide"))
         page.close()
         return found
