@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 import tracemalloc
 import zlib
@@ -17,7 +18,7 @@ from gantrymq.formats.compression import decompressed_parts
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.body_forms import CHARSETS, SHOWN_BYTES, WHOLE_BYTES, body_of, decoded_body
 from gantrymq_console.data.body_parts import MOST_HITS, find, part_of
-from gantrymq_console.web.body_html import MOST_DEPTH, MOST_LINES, json_html, text_html
+from gantrymq_console.web.body_html import MOST_DEPTH, MOST_LINES, MOST_MARKED, json_html, text_html
 
 KIB, MIB = 1024, 1024 * 1024
 INVALID = {"utf-8": b"\xff\x80", "gbk": b"\xff\x80", "shift_jis": b"\xff\x81\x20", "latin-1": b"\x00\x9f"}
@@ -304,6 +305,25 @@ def test_an_error_of_the_format_is_a_sentence():
         raise FormatError("damaged")
 
     assert part_of(broken(), 1, 100).data == b"bc" and part_of(broken(), 1, 100).problem == "damaged"
+
+
+@pytest.mark.parametrize("needle", ["a", "aa", "aba", "ab", "b" * 7])
+@pytest.mark.parametrize("size", [1, 3, 7, 64, 1000])
+def test_hits_are_counted_as_by_a_search_of_the_whole_body(needle, size):
+    values = random.Random(size)
+    body = bytes(values.choice(b"aab") for _ in range(2000)) + b"a" * 500 + b"ab" * 300 + b"b" * 700
+    parts = (body[at : at + size] for at in range(0, len(body), size))
+    assert find(parts, needle, "utf-8").count == body.count(needle.encode())
+
+
+def test_not_more_places_are_marked_than_a_browser_bears():
+    assert text_html("a" * 5000, "a").count("<mark>") == MOST_MARKED
+
+
+def test_a_hit_at_each_byte_takes_no_time():
+    parts, begun_s = (b"a" * (256 * KIB) for _ in range(256)), time.process_time()
+    assert find(parts, "a", "utf-8").count == 64 * MIB
+    assert time.process_time() - begun_s < 3
 
 
 @pytest.mark.parametrize("text", ["{\n}\n}", "[\n]\n]\n]", "{\n[", "{\n}\n{"])

@@ -85,10 +85,13 @@ def find(parts: Iterator[bytes], wanted: str, charset: str) -> Hits:
             window += each
             end += len(each)
             begin = end - len(window)
-            while (at := window.find(needle, after - begin)) >= 0:
+            while len(hits) < MOST_HITS and (at := window.find(needle, after - begin)) >= 0:
                 count, after = count + 1, begin + at + len(needle)
-                if len(hits) < MOST_HITS:
-                    hits.append(_hit(window, at, len(needle), begin, charset))
+                hits.append(_hit(window, at, len(needle), begin, charset))
+            if len(hits) == MOST_HITS:  # further ones are only counted: there may be one for each byte
+                between = window[after - begin :].split(needle)
+                count += len(between) - 1
+                after = end - len(between[-1])
             after = max(after, end - len(needle) + 1)
             window = window[max(0, after - begin - _BESIDE) :]
     except GantryError as error:

@@ -17,6 +17,7 @@ from gantrymq_console.web.render import visible
 
 MOST_LINES: Final = 20_000
 MOST_DEPTH: Final = 60
+MOST_MARKED: Final = 1000  # places
 _MOST_OPEN: Final = 400  # lines; of longer texts, only the upper levels are open
 _OPEN_DEPTH: Final = 2
 _LINE: Final = re.compile(r'( *)("(?:[^"\\]|\\.)*": )?(.*?)(,?)', re.DOTALL)
@@ -24,10 +25,12 @@ _NUMBER: Final = re.compile(r"-?[0-9]")
 
 
 def text_html(text: str, found: str = "") -> Markup:
-    """Return text with visible control characters, and the places of *found* marked."""
+    """Return text with visible control characters, and the first places of *found* marked."""
     if not found:
         return visible(text)
-    return Markup("<mark>{}</mark>").format(visible(found)).join(visible(each) for each in text.split(found))
+    return (
+        Markup("<mark>{}</mark>").format(visible(found)).join(visible(each) for each in text.split(found, MOST_MARKED))
+    )
 
 
 def json_html(body: Body) -> Markup | None:
