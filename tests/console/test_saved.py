@@ -146,7 +146,8 @@ def test_a_file_that_cannot_be_used_is_one_sentence_and_stays(ann, tmp_path):
     (tmp_path / "saved.json.tmp").mkdir()
     assert "saved.json cannot be written" in save(ann).text
     (tmp_path / "saved.json.tmp").rmdir()
-    for content in ("{", "[]", json.dumps({"searches": [{}]})):
+    endless = {"id": "1", "owner": "ann", "name": "x", "page": "/", "shared": True, "created_ms": float("inf")}
+    for content in ("{", "[]", json.dumps({"searches": [{}]}), json.dumps({"searches": [endless]}), "[" * 100_000):
         (tmp_path / "saved.json").write_text(content)
         ann.restart(tmp_path)
         assert "saved.json" in ann.get("/saved").text

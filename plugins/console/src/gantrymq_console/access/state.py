@@ -41,7 +41,7 @@ class StateFile:
             return None
         except OSError as problem:
             raise StateUnusable(f"{self._path} cannot be read: {problem.strerror or problem}") from problem
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise StateUnusable(f"{self._path} is damaged: {problem}; move it away") from problem
 
     def _write(self, data: bytes) -> None:

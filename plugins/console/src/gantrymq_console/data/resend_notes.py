@@ -88,5 +88,5 @@ def _parsed(document: Any) -> dict[tuple[str, str], Note]:
             (str(each["group"]), str(each["place"])): Note(int(each["time_ms"]), str(each["by"]))
             for each in document["unknown"]
         }
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise StateUnusable(f"{_NAME} has another form: {type(problem).__name__}: {problem}; move it away") from problem

@@ -136,6 +136,6 @@ def _parsed(document: Any) -> dict[str, Saved]:
             )
             for each in document["searches"]
         ]
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise StateUnusable(f"{_NAME} has another form: {type(problem).__name__}: {problem}; move it away") from problem
     return {each.id: each for each in found}
