@@ -226,6 +226,29 @@ def test_a_step_of_the_clock_back_loses_nothing_that_is_stored(tmp_path, back_s)
             assert idle[place] == (4 if again else 3)
 
 
+def test_what_was_gone_after_a_step_of_the_clock_back_has_no_values_of_before(tmp_path):
+    async def steps():
+        kept = Sampled(tmp_path)
+        await kept.open()
+        for number in range(130):
+            await kept.sample(billing=number, shipping=1)
+        await kept.history.close()
+        kept.clock.stepped_s -= 1300
+        again = kept.opened_again()
+        await again.open()
+        for _ in range(130):
+            await again.sample(shipping=2)
+        await again.history.close()
+        third = kept.opened_again()
+        await third.open()
+        found = [await third.lags(name, BEGIN_MS, third.now_ms) for name in ("billing", "shipping")]
+        await third.history.close()
+        return found
+
+    billing, shipping = run(steps())
+    assert set(billing) == {None} and set(shipping) == {2}
+
+
 def test_the_file_is_bounded_and_the_oldest_goes_first(tmp_path):
     most_bytes = 1024 * 1024
 

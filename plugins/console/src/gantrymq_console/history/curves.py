@@ -86,16 +86,16 @@ def put_periods(found: Slots, kind: str, name: str, periods: Iterable[Period]) -
 def put_stored(found: Slots, kind: str, stored: Iterable[Stored]) -> None:
     """Set the values of periods of the file, in the order of their numbers; a damaged row is unknown."""
     row: Row | None = None
-    chain = None
+    chain, nothing = None, [None] * len(found.words)
     for each in stored:
         slots = slots_of(each.begin, each.bits)
         if each.chain != chain:
             row, chain = None, each.chain
         if each.data is not None:
             row = row_of(kind, each.data, len(slots))
-        if row is not None:
-            found.put(slots, row)
-            row = ends_of(row)
+        # Without a row there was no value; before a step of the clock, there may have been one at the same time.
+        found.put(slots, nothing if row is None else row)
+        row = None if row is None else ends_of(row)
 
 
 def row_of(kind: str, data: bytes, count: int, only: int | None = None) -> Row | None:
