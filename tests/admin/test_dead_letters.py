@@ -304,6 +304,23 @@ def test_a_copy_of_a_broker_whose_clock_is_behind_is_found(server, command, dead
     assert (done["resent"], done["sent_before"]) == (1, 1)
 
 
+def test_nothing_is_sent_if_one_of_several_brokers_cannot_search(server, command, dead, monkeypatch):
+    """Another broker finds messages with the same id, such as the original: that does not stand for the silent one."""
+    dead(1)
+    real = Admin.route
+
+    async def route(self, topic):
+        found = await real(self, topic)
+        if topic != "T":
+            return found
+        silent = attrs.evolve(found.brokers[0], name="broker-w", addresses={0: "127.0.0.1:1"})
+        return attrs.evolve(found, brokers=(*found.brokers, silent))
+
+    monkeypatch.setattr(Admin, "route", route)
+    assert "it is not known which dead letters were sent again before" in command("resend", "--all", code=1)
+    assert sent_count(server) == 0
+
+
 def test_a_retry_of_a_copy_is_not_another_copy(server, command, dead):
     dead(1)
     assert command("resend", "--all")["resent"] == 1

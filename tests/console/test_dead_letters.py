@@ -17,7 +17,8 @@ from gantrymq.errors import BrokerRefused, CallTimeout
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq_admin import resending
-from gantrymq_console.data import resend_notes
+from gantrymq_console.data import dead_letters, resend_notes
+from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.resend_notes import ResendNotes
 
 
@@ -300,6 +301,30 @@ def test_it_is_shown_as_unknown_what_was_sent_again_while_a_broker_cannot_search
     assert refused.status != 200 and "it is not known which dead letters" in refused.text
     dead.confirm(dead.submit(page, "/resend", scope="all", again="on", unknown="on"))
     assert done(dead)[0]["sent"] == "3"
+
+
+def test_nothing_is_sent_again_while_a_broker_is_gone_that_may_have_copies(dead, monkeypatch):
+    """The name servers have forgotten it, so that a search asks the others only, and finds no copy."""
+    gone = {"broker-w": "127.0.0.1:1"}
+
+    async def gone_now(self):
+        return gone
+
+    preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all")
+    monkeypatch.setattr(Cluster, "gone", gone_now)
+    found = dead.api("/groups/billing/dlq")
+    assert found["data"]["sent_again"] is None
+    assert any("broker-w is not registered" in each["sentence"] for each in found["missing"])
+    assert "broker-w is not registered" in dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all").text
+    monkeypatch.setattr(dead_letters, "MOST_COUNTED", 0)
+    monkeypatch.setattr("gantrymq_console.pages.dead_letters.MOST_COUNTED", 0)
+    job, text = send_all(dead)
+    assert (job["sent"], job["failed"]) == ("0", "3") and "may have copies" in text
+    assert preview.status == 200 and len(dead.running.pull("%RETRY%billing")) == 0
+    job, _ = send_all(dead, again="on", unknown="on")
+    assert job["sent"] == "3"
+    gone.clear()
+    assert dead.api("/groups/billing/dlq?sent=yes")["data"]["sent_again"] is not None
 
 
 def test_all_letters_of_the_page_are_sent_again_without_choosing_each(dead):

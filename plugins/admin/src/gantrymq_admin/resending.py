@@ -72,7 +72,7 @@ class Resent:
     def __init__(self, admin: Admin, group: str) -> None:
         """Prepare it without a request."""
         self._admin, self._group = admin, group
-        self._topics: dict[str, bool] = {}  # whether there is a topic
+        self._absent: set[str] = set()  # topics that no name server knows
 
     async def times(self, letters: Sequence[Letter]) -> dict[str, int]:
         """Return when the last copy of each letter was stored, by place; without letters that were not sent again.
@@ -101,23 +101,28 @@ class Resent:
         return tuple(sorted(sent, key=lambda each: each.store_timestamp))
 
     async def _in(self, topic: str, letter: Letter) -> Sequence[ReceivedMessage]:
-        if topic not in self._topics:
-            self._topics[topic] = await self._exists(topic)
-        if not self._topics[topic]:
+        """Return the copies in a topic. Each broker must answer: others may find other messages with the id."""
+        if topic in self._absent:
             return ()
-        begin_ms = max(0, letter.since_ms - _CLOCKS_MS)
         try:
-            copies = await self._admin.query_unique(topic, letter.id, begin_ms, max_body_bytes=0)
-        except (NoMessageFound, NoRoute):
+            brokers = (await self._admin.route(topic)).brokers
+        except (InvalidParameter, NoRoute):
+            self._absent.add(topic)
             return ()
+        found = await asyncio.gather(*(self._at(each.name, each.readable(), topic, letter) for each in brokers))
+        copies = (message for of_broker in found for message in of_broker)
         return [each for each in copies if is_from(each, self._group, letter.place)]
 
-    async def _exists(self, topic: str) -> bool:
+    async def _at(self, broker: str, address: str | None, topic: str, letter: Letter) -> Sequence[ReceivedMessage]:
+        if address is None:
+            raise ClientError(f"broker {broker} has no address that can be asked")
+        begin_ms = max(0, letter.since_ms - _CLOCKS_MS)
         try:
-            await self._admin.route(topic)
-        except (InvalidParameter, NoRoute):
-            return False
-        return True
+            return await self._admin.query_unique(
+                topic, letter.id, begin_ms, broker=broker, address=address, max_body_bytes=0
+            )
+        except NoMessageFound:
+            return ()
 
 
 @attrs.frozen

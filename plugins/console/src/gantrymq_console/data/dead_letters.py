@@ -177,6 +177,8 @@ async def resend(
                     break
                 reported.clear()
                 try:
+                    if not selection.once_more or notes.unknown(selection.group):
+                        await _check_searchable(cluster)
                     await run.page(batch)
                 except ResendBusy:
                     raise
@@ -219,6 +221,15 @@ async def count_selected(cluster: Cluster, selection: Selection) -> int:
         if int(offset) not in ranges.get(broker, ()):
             raise NoMessageFound(f"group {selection.group} has no dead letter {place}")
     return len(selection.places)
+
+
+async def _check_searchable(cluster: Cluster) -> None:
+    """Check that no broker is gone at this moment. Raises ClientError: a copy may be there."""
+    cluster.forget("brokers")
+    try:
+        await resends.check_searchable(cluster)
+    except ClientError as problem:
+        raise ClientError(f"it is not known which dead letters were sent again before: {problem}") from problem
 
 
 async def _batches(cluster: Cluster, selection: Selection) -> AsyncIterator[list[ReceivedMessage]]:

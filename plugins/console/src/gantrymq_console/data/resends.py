@@ -123,9 +123,11 @@ async def pick(
 async def states_of(
     cluster: Cluster, notes: ResendNotes, group: str, letters: Sequence[Letter]
 ) -> dict[str, SentAgain]:
-    """Return the state of each letter by place, without fates. Raises ClientError: brokers cannot search."""
+    """Return the state of each letter by place, without fates. Raises ClientError: a broker does not search."""
     known: _Known = cluster.kept.setdefault("resends", OrderedDict())
     new = [each for each in letters if (group, each.place, each.id) not in known]
+    if new:
+        await check_searchable(cluster)
     copies = await Resent(cluster.admin, group).copies(new)
     unknown = notes.unknown(group)
     answered = [place for place in copies if place in unknown]
@@ -146,6 +148,19 @@ async def states_of(
         else:
             found[each.place] = SentAgain("no")
     return found
+
+
+async def check_searchable(cluster: Cluster) -> None:
+    """Check that no broker is gone, which may have copies that nobody finds. Raises ClientError.
+
+    A slave that is registered is searched instead of its master.
+    """
+    gone = (await cluster.gone()).keys() - (await cluster.slaves_asked()).keys()
+    if gone:
+        raise ClientError(
+            f"{', '.join(sorted(gone))} is not registered at the name servers any more, and may have copies; if it is "
+            "gone for good, stop missing it on its page"
+        )
 
 
 def forget(cluster: Cluster, group: str) -> None:
