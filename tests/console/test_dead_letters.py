@@ -13,7 +13,7 @@ from polling import until
 
 from gantrymq.cli import main
 from gantrymq.client import Admin, Producer
-from gantrymq.errors import BrokerRefused, CallTimeout
+from gantrymq.errors import BrokerRefused, CallTimeout, NoMessageFound
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq_admin import resending
@@ -238,6 +238,35 @@ def test_a_send_without_an_answer_is_not_repeated_without_a_choice(dead, monkeyp
     assert done(dead)[0]["sent"] == "1"
     assert states(dead) == ["yes", "yes", "yes"]
     assert [each.body for each in dead.running.pull("%RETRY%billing")].count(b"two") == 1
+
+
+def test_all_sends_nothing_twice_at_brokers_without_an_index(dead, monkeypatch):
+    """RocketMQ's answer as if there was no such message, if messageIndexEnable is false."""
+    monkeypatch.setattr(resending, "_FOUND_S", 0.0)
+
+    async def query_unique(self, *words, **options):
+        raise NoMessageFound("not indexed")
+
+    real = Admin.query_unique
+    monkeypatch.setattr(Admin, "query_unique", query_unique)
+    assert send_all(dead)[0]["sent"] == "3"
+    assert states(dead) == ["unknown"] * 3
+    again = dead.submit(dead.get("/groups/billing/dlq?sent=all"), "/resend", scope="all")
+    assert again.status == 400 and len(dead.running.pull("%RETRY%billing")) == 3
+    monkeypatch.setattr(Admin, "query_unique", real)
+    assert states(dead) == ["yes"] * 3
+    assert dead.running.run(_unknown(dead)) == []
+
+
+async def _unknown(dead):
+    return list(dead.console.resend_notes.unknown("billing"))
+
+
+def test_notes_of_sends_end_when_their_copies_are_found(dead, monkeypatch):
+    monkeypatch.setattr(resending, "_MOST_NOTED", 2)
+    monkeypatch.setattr(dead_letters, "_BATCH", 1)
+    assert send_all(dead)[0]["sent"] == "3"
+    assert dead.running.run(_unknown(dead)) == []
 
 
 def test_what_was_begun_before_a_console_was_killed_is_known_after_its_start(dead, tmp_path):

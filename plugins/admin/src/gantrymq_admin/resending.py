@@ -43,6 +43,7 @@ from gantrymq_admin.resend_lock import ResendLock
 
 _FOUND_S: Final = 3.0  # for brokers to index the last copies
 _POLL_S: Final = 0.05
+_MOST_NOTED: Final = 200  # letters that were sent since copies were last looked for
 _CLOCKS_MS: Final = 3_600_000  # by which the clock of a broker with a copy may be behind that of the letter's
 
 
@@ -231,7 +232,8 @@ class Resend:
         self._report = report
         self._ends: dict[str, int] | None = None  # end of the dead letters before the first send
         self._tried = target == "topic" or producer is None  # whether retries are known to arrive
-        self._last: dict[tuple[str, str], SoughtLetter] = {}  # sent last, by topic and broker
+        self._last: dict[tuple[str, str], list[SoughtLetter]] = {}  # sent last, by topic and broker
+        self._noted: dict[tuple[str, str], list[str]] = {}  # places sent, whose copies were not found yet
         self._unclear: dict[str, SoughtLetter] = {}  # by place, whose answer was lost now
         self.sent = self.sent_before = self.left_out = self.failed = self.unknown = 0
         self.by_topic: dict[str, int] = {}
@@ -269,6 +271,9 @@ class Resend:
             GantryError: nor because the sends cannot be noted.
         """
         await self._lock.renew()
+        if sum(map(len, self._noted.values())) >= _MOST_NOTED:
+            await self._settle()
+            self._noted.clear()  # notes of copies that were not found stay
         for origin in {origin_of(letter, self._group) for letter in letters} - self._pops.keys():
             if origin is not None:
                 self._pops[origin] = self._target == "group" and await self._exists(origin)
@@ -358,12 +363,11 @@ class Resend:
             await self._notes.begin(self._group, places, self._by)
         sends = [self._producer.send(message) for _, message in ready]
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
-        known = list[str]()
+        known, last = list[str](), dict[tuple[str, str], list[SoughtLetter]]()
         for (letter, message), outcome in zip(ready, outcomes, strict=True):
             place, topic = place_of(letter), message.topic
             if isinstance(outcome, SendResult):
-                known.append(place)
-                self._last[topic, outcome.queue.broker_name] = SoughtLetter.of(letter, self._group)
+                last.setdefault((topic, outcome.queue.broker_name), []).append(SoughtLetter.of(letter, self._group))
                 self._count_sent(Outcome(place, "sent", topic))
             elif not isinstance(outcome, GantryError):
                 raise outcome
@@ -375,7 +379,12 @@ class Resend:
                 known.append(place)
                 self.failed += 1
                 self._report(Outcome(place, "failed", topic, str(outcome)))
-        if self._notes is not None and known:
+        self._last |= last
+        if self._notes is None:
+            return
+        for key, letters in last.items():
+            self._noted.setdefault(key, []).extend(each.place for each in letters)
+        if known:
             await self._notes.end(self._group, known)
 
     def _count_sent(self, outcome: Outcome) -> None:
@@ -384,8 +393,13 @@ class Resend:
         self._report(outcome)
 
     async def _settle(self) -> None:
-        """Wait until the copies that were sent last are found, and look whether lost answers belong to stored ones."""
-        sought = [*self._last.values(), *self._unclear.values()]
+        """Wait until the copies that were sent last are found, and look whether lost answers belong to stored ones.
+
+        A broker indexes messages in the order of its log, so those that were sent there before are found too, and their
+        notes end. The notes of others stay: a broker without an index would find none in the next run either.
+        """
+        last = dict(self._last)
+        sought = [*(each for letters in last.values() for each in letters), *self._unclear.values()]
         until_s = self._clock.monotonic() + _FOUND_S
         try:
             while sought:
@@ -398,6 +412,11 @@ class Resend:
                     self.unknown -= 1
                     self._count_sent(Outcome(place, "sent", found[place][-1].topic))
                 sought = [each for each in sought if each.place not in found]
+                places = {each.place for each in sought}
+                for key in [key for key, letters in last.items() if places.isdisjoint(each.place for each in letters)]:
+                    del last[key]
+                    if self._notes is not None and (settled := self._noted.pop(key, None)):
+                        await self._notes.end(self._group, settled)
                 if self._clock.monotonic() >= until_s:
                     return
                 if sought:

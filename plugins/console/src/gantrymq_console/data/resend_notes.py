@@ -1,8 +1,8 @@
 """Sends of dead letters without a known result, kept in ``resends.json`` of the console's folder.
 
-A send is noted before it begins, and the note is removed when its result is known. What is left, because the answer was
-lost or the console was killed, may have been sent or not, so it is not sent again unless a user asks for it. The result
-of a send that succeeded is in the copy, which brokers find.
+A send is noted before it begins, and the note is removed when it has failed, or its copy is found, which is the record
+of a send. What is left, because the answer was lost, the console was killed, or brokers have no index, may have been
+sent or not, so it is not sent again unless a user asks for it.
 """
 
 from __future__ import annotations
