@@ -406,6 +406,14 @@ def test_avro(tmp_path):
         with pytest.raises(Exception):  # noqa: B017  # of the library; pages show it as a sentence
             plain.decode("Orders", hostile, {})
     path.write_text('{"type": "nothing"}')
+    for codec, other, sentence in (
+        ("deflate", schema, "compressed, with codec deflate, is not read"),
+        ("null", fastavro.parse_schema({"type": "array", "items": "null"}), "is another one"),
+    ):
+        bomb = io.BytesIO()
+        fastavro.writer(bomb, other, [record if other is schema else [None] * 1000], codec=codec)
+        with pytest.raises(ValueError, match=sentence):
+            plain.decode("Orders", bomb.getvalue(), {})
     with pytest.raises(ConfigError, match="is not a schema of Avro"):
         Decoders().configure([f"Orders=avro:{path}"])
 

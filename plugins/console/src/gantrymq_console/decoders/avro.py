@@ -1,6 +1,7 @@
 """Avro: ``avro:FILE`` with a schema in JSON; ``avro:FILE#5`` skips five bytes, such as those of a schema registry.
 
-Container files, which have their schema within, need no other.
+Container files are read if their schema is that of FILE and they are not compressed: with a schema of its own, a body of
+a hundred bytes has a list that fills the memory, and so has a compressed block.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class AvroDecoder:
         text = Path(file).read_text("utf-8")
         try:
             self._schema = fastavro.parse_schema(json.loads(text))
+            self._form = fastavro.schema.to_parsing_canonical_form(self._schema)
         except Exception as problem:
             raise ValueError(f"{file} is not a schema of Avro: {problem}") from None
 
@@ -40,9 +42,17 @@ class AvroDecoder:
         """Return the record. Raises ValueError: bytes are left after it."""
         source = BytesIO(body[self._skipped :])
         if body.startswith(_CONTAINER):
-            return list(islice(self._fastavro.reader(BytesIO(body)), _MOST_RECORDS))
+            return self._records(body)
         found = self._fastavro.schemaless_reader(source, self._schema, None)
         left = len(source.read())
         if left:
             raise ValueError(f"{left} bytes are left after the record; the schema may be another one")
         return found
+
+    def _records(self, body: bytes) -> list[object]:
+        records = self._fastavro.reader(BytesIO(body))
+        if records.codec != "null":
+            raise ValueError(f"a container file that is compressed, with codec {records.codec}, is not read")
+        if self._fastavro.schema.to_parsing_canonical_form(records.writer_schema) != self._form:
+            raise ValueError("the schema of the container file is another one")
+        return list(islice(records, _MOST_RECORDS))
