@@ -1,7 +1,7 @@
 """Avro: ``avro:FILE`` with a schema in JSON; ``avro:FILE#5`` skips five bytes, such as those of a schema registry.
 
-Container files are read if their schema is that of FILE and they are not compressed: with a schema of its own, a body of
-a hundred bytes has a list that fills the memory, and so has a compressed block.
+Container files are read if their schema is that of FILE and they are not compressed: with a schema of its own, a body
+of a hundred bytes has a list that fills the memory, and so has a compressed block.
 """
 
 from __future__ import annotations
