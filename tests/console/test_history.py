@@ -514,6 +514,24 @@ def test_first_and_last_values_of_all_that_moved(tmp_path):
         assert early == {"up": (0, 99)} and nothing == {}
 
 
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_history_of_some_minutes_begins_and_moves_as_its_samples_did(tmp_path, flushed):
+    """Points of five minutes have neither the first values nor those of now."""
+
+    async def young():
+        kept = Sampled(tmp_path)
+        await kept.open()
+        for number in range(3, 100):
+            await kept.sample(up=number, flush=flushed and number % 30 == 0)
+        hour = await kept.history.moved("group", "lag", kept.history.window(HOUR_MS, kept.now_ms - 1))
+        since = await kept.history.known_since()
+        await kept.history.close()
+        return hour, since, kept.now_ms
+
+    hour, since, now_ms = run(young())
+    assert hour == {"up": (3, 99)} and since == now_ms - 97 * STEP_MS
+
+
 def test_events_are_kept_in_order_and_bounded(tmp_path):
     async def noted():
         kept = Sampled(tmp_path)

@@ -651,7 +651,7 @@ def look_for_the_cause(visitor, broker: str, kind: str) -> None:
     visitor.wait_for(said)
     assert f"Broker {broker} {said}" in visitor.text and advice in visitor.text
     assert visitor.clicks <= 1
-    visitor.click("main .banner a")
+    visitor.click(f"main .banner:has-text('Broker {broker} {said}') a")
     assert visitor.page.url.endswith(f"/brokers/{broker}")
     assert (advice if kind == "disk" else "closed for writing") in visitor.text
 

@@ -45,6 +45,8 @@ def fill_history(
     for number, at_ms in enumerate(range(begun, end_ms, STEP_MS)):
         if any(first <= at_ms < end for first, end in gaps):
             continue
+        if (due := recent.due(at_ms)) is not None:
+            recent.add_point(due, due.made())
         recent.add(
             at_ms,
             {

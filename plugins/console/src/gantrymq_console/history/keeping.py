@@ -281,16 +281,17 @@ class History:
 
     async def known_since(self) -> int | None:
         """See `HistorySource.known_since`."""
-        begins = [
-            each.parts[kind].slots[0] * level.step_ms
-            for level in LEVELS
-            for each in self._recent.periods(level)
-            for kind in each.parts
-        ]
-        nothing: list[int | None] = []
-        stored = await self._reading(lambda file: [file.oldest_ms(level) for level in LEVELS], nothing)
-        begins += [each for each in stored if each is not None]
-        return min(begins, default=None)
+        fine, coarse = [await self._begin_of(level) for level in LEVELS]
+        if fine is None or coarse is None:
+            return coarse if fine is None else fine
+        return fine if fine - coarse < COARSE.step_ms else coarse  # the first point begins before the first sample
+
+    async def _begin_of(self, level: Level) -> int | None:
+        """Return the wall time of the first value of a level, None without one."""
+        periods = self._recent.periods(level)
+        begins = [each.parts[kind].slots[0] * level.step_ms for each in periods for kind in each.parts]
+        stored = await self._reading(lambda file: file.oldest_ms(level), None)
+        return min((*begins, *(() if stored is None else (stored,))), default=None)
 
     async def curves(self, kind: str, name: str, window: Window) -> HistoryData:
         """See `HistorySource.curves`."""
@@ -356,8 +357,9 @@ class History:
 
     async def moved(self, kind: str, word: str, window: Window) -> Mapping[str, tuple[float, float]]:
         """See `HistorySource.moved`."""
-        since_ms = await self._fine_since(window)
-        level = FINE if since_ms == window.begin_ms else COARSE
+        since_ms, coarse_ms = await self._fine_since(window), await self._begin_of(COARSE)
+        reaches_back = coarse_ms is not None and since_ms - max(window.begin_ms, coarse_ms) >= COARSE.step_ms
+        level = COARSE if reaches_back else FINE  # points lack the last minutes, and have no first values
         ends = Ends(kind, word, window.begin_ms // level.step_ms, -(-window.end_ms // level.step_ms))
         periods = self._recent.periods(level)
         before = min((each.number for each in periods), default=_ALL)
