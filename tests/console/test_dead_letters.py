@@ -125,6 +125,37 @@ def test_what_was_sent_again_by_command_or_here_is_shown_and_left_out(dead):
     assert len(dead.running.pull("%RETRY%billing")) == 6
 
 
+@pytest.mark.parametrize(("scope", "counted"), [("all", 200), ("1", 0)])
+def test_letters_that_come_after_the_preview_neither_stop_a_run_nor_are_sent(dead, monkeypatch, scope, counted):
+    monkeypatch.setattr("gantrymq_console.pages.dead_letters.MOST_COUNTED", counted)
+    preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope=scope)
+    assert "3 dead letters" in preview.text and "Letters that arrived after" in preview.text
+    dead.running.run(dead.running.cluster.put("%DLQ%billing", b"newer"))
+    started = dead.confirm(preview)
+    assert started.status == 200, started.text
+    data, text = done(dead)
+    assert (data["total"], data["sent"]) == ("3", "3") and "3 sent and 0 failed of 3." in text
+    assert len(dead.running.pull("%RETRY%billing")) == 3
+
+
+def test_a_preview_is_shown_again_if_its_own_letters_were_sent_meanwhile(dead):
+    preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all")
+    words = ["group", "dlq", "resend", "billing", "1", "-n", dead.running.namesrv]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    dead.running.run(dead.running.cluster.put("%DLQ%billing", b"newer"))
+    again = dead.confirm(preview)
+    assert again.status == 409 and "2 dead letters go to" in again.text
+    assert dead.confirm(again).status == 200
+    assert (done(dead)[0]["sent"], done(dead)[0]["sent_before"]) == ("2", "1")
+
+
+def test_bounds_of_a_preview_that_were_changed_are_refused(dead):
+    page = dead.get("/groups/billing/dlq")
+    for fields in ({"until.broker-0": "x"}, {"since": "x"}, {"seen_at": "9" * 30}):
+        refused = dead.submit(page, "/resend", scope="all", **{"seen_at": "1", **fields})
+        assert refused.status == 400 and "is not a number" in refused.text
+
+
 def test_a_page_of_letters_ends_where_more_are_left(dead):
     data = dead.api("/groups/billing/dlq?rows=2")["data"]
     assert ([each["keys"] for each in data["letters"]], data["more"]) == (["three", "two"], True)

@@ -5,7 +5,7 @@ Of the letters that were read, only rows are kept, not bodies.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -83,6 +83,7 @@ class Selection:
     unknown_too: bool = False  # also letters that may have been: the answer was lost
     since_ms: int = 0  # all since this store time, unless places are given
     places: Sequence[str] = ()  # ``broker:offset``
+    ends: Mapping[str, int] | None = None  # all before this offset, by broker; None: all that are there
 
 
 @attrs.frozen
@@ -210,9 +211,17 @@ async def split(cluster: Cluster, notes: ResendNotes, selection: Selection) -> S
     return Split(len(states) - before - unknown, before, unknown)
 
 
+async def bounded(cluster: Cluster, selection: Selection) -> Selection:
+    """Return *selection* without the letters that will be stored from now on."""
+    if selection.places or selection.ends is not None:
+        return selection
+    queues = await dead_queues(cluster.reader, selection.group)
+    return attrs.evolve(selection, ends={each.queue.broker_name: each.max_offset for each in queues})
+
+
 async def count_selected(cluster: Cluster, selection: Selection) -> int:
     """Return how many letters are selected. Raises NoMessageFound: one of the places has no letter."""
-    queues = await _queues(cluster, selection.group, selection.since_ms)
+    queues = await _queues(cluster, selection.group, selection.since_ms, selection.ends)
     if not selection.places:
         return sum(each.count for each in queues)
     ranges = {each.queue.broker_name: range(each.min_offset, each.max_offset) for each in queues}
@@ -251,7 +260,7 @@ async def _selected(cluster: Cluster, selection: Selection, *, whole: bool) -> A
     for place in selection.places:
         broker, _, number = place.rpartition(":")
         wanted.setdefault(broker, set()).add(int(number))
-    for each in await _queues(cluster, selection.group, selection.since_ms):
+    for each in await _queues(cluster, selection.group, selection.since_ms, selection.ends):
         numbers = sorted(wanted.get(each.queue.broker_name, ()))
         ranges = [(at, at + 1) for at in numbers] if selection.places else [(each.min_offset, each.max_offset)]
         for start, end in ranges:
@@ -260,9 +269,17 @@ async def _selected(cluster: Cluster, selection: Selection, *, whole: bool) -> A
                     yield await messages.whole(cluster, letter) if whole else letter
 
 
-async def _queues(cluster: Cluster, group: str, since_ms: int) -> list[DeadQueue]:
-    """Return the ranges of letters stored since *since_ms*."""
+async def _queues(
+    cluster: Cluster, group: str, since_ms: int, ends: Mapping[str, int] | None = None
+) -> list[DeadQueue]:
+    """Return the ranges of letters stored since *since_ms*, before the offsets *ends* if they are given."""
     queues = await dead_queues(cluster.reader, group)
+    if ends is not None:
+        queues = [
+            attrs.evolve(each, max_offset=max(each.min_offset, min(each.max_offset, ends[each.queue.broker_name])))
+            for each in queues
+            if each.queue.broker_name in ends
+        ]
     if not since_ms:
         return queues
     return [attrs.evolve(each, min_offset=await _first_since(cluster, each, since_ms)) for each in queues]

@@ -40,6 +40,8 @@ _PRODUCER_GROUP: Final = "gantrymq-console-resend"  # makes one attempt for each
 _SENT: Final = ("no", "yes", "unknown", "all")  # whether letters were sent again
 _CHOSEN: Final = "letter."  # prefix of the names of checkboxes
 _LISTED: Final = "listed."  # prefix of the names of hidden fields, one for each letter of the page
+_UNTIL: Final = "until."  # prefix of fields of a confirmation: a broker, and the offset at which its preview ended
+_SEEN_AT: Final = "seen_at"  # the time of the preview
 _BY_PLACE: Final = {"chosen": _CHOSEN, "page": _LISTED}  # scopes that name each letter
 _FIELDS: Final = ("target", "scope", "again", "unknown", *(f"{prefix}*" for prefix in _BY_PLACE.values()))
 
@@ -132,11 +134,17 @@ class ResendPreview:
     once_more: bool  # also letters that were sent again before
     unknown_too: bool  # also letters that may have been
     split: Split | None  # None: too many to be counted before
+    until_ms: int  # letters that arrive later are left out; 0 for chosen places
 
 
 async def preview(context: RequestContext, form: Form) -> Preview:
-    """Return how many letters would be sent, and where."""
-    selection = _selection(context, form)
+    """Return how many letters would be sent, and where.
+
+    Letters that arrive after the preview are not sent, and do not change its numbers at the confirmation: a group that
+    fails has new ones all the time.
+    """
+    selection = await dead_letters.bounded(context.cluster, _selection(context, form))
+    until_ms = _bound(form, _SEEN_AT) or context.now_ms()
     _check_running(context, selection.group)
     count = await dead_letters.count_selected(context.cluster, selection)
     if not count:
@@ -151,18 +159,23 @@ async def preview(context: RequestContext, form: Form) -> Preview:
         *(selection.group, selection.target, Long(count), places, selection.since_ms, once_more),
         selection.unknown_too,
         split,
+        0 if places else until_ms,
     )
     # The command cannot begin at a time.
     chosen = " ".join(map(quote, places)) or ("" if selection.since_ms else "--all")
     command = f"group dlq resend {quote(selection.group)} {chosen} --to {selection.target}" if chosen else ""
     command += " --again" if command and once_more else ""
     number = count if split is None else split.to_send
-    return Preview("dead_letters_preview.html", data, command, selection.group, f"{number} to {selection.target}")
+    told = f"{number} to {selection.target}"
+    if not places:
+        ends = {f"{_UNTIL}{broker}": str(end) for broker, end in (selection.ends or {}).items()}
+        form = {**form, "since": str(selection.since_ms), _SEEN_AT: str(until_ms), **ends}
+    return Preview("dead_letters_preview.html", data, command, selection.group, told, form=form)
 
 
 async def resend(context: RequestContext, form: Form) -> Outcome:
     """Start a job that sends the letters again, and show it."""
-    selection = _selection(context, form)
+    selection = await dead_letters.bounded(context.cluster, _selection(context, form))
     count = await dead_letters.count_selected(context.cluster, selection)
     producer = context.cluster.client.producer(_PRODUCER_GROUP, retries=0)
     notes = context.console.resend_notes
@@ -264,9 +277,19 @@ def _selection(context: RequestContext, form: Form) -> Selection:
             raise BadInput("dead_letters.bad_place", place=place[:80])
     if prefix and not places:
         raise BadInput("dead_letters.nothing")
-    # The range begins at a whole minute, so that preview and confirmation select the same letters.
-    since = 0 if prefix else _since(context, scope) // 60_000 * 60_000
-    return Selection(context.names["group"], target, bool(form.get("again")), bool(form.get("unknown")), since, places)
+    seen = _SEEN_AT in form and not prefix
+    since = 0 if prefix else _bound(form, "since") if seen else _since(context, scope)
+    ends = {name.removeprefix(_UNTIL): _bound(form, name) for name in form if name.startswith(_UNTIL)}
+    again, unknown = bool(form.get("again")), bool(form.get("unknown"))
+    return Selection(context.names["group"], target, again, unknown, since, places, ends if seen else None)
+
+
+def _bound(form: Form, name: str) -> int:
+    """Return a bound of a range that a preview had. Raises BadInput: it is not a number."""
+    text = form.get(name, "0")
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise BadInput("common.not_a_number", name=name[:40], value=text[:40], least=0, most=10**18)
+    return int(text)
 
 
 SECTION = Section(
