@@ -309,6 +309,33 @@ def test_the_picture_has_a_lane_for_each_group_and_writes_distances():
     ElementTree.fromstring(svg)
 
 
+@pytest.mark.parametrize("at_ms", ["9" * 400, "-" + "9" * 400, "9" * 18, "-1"])
+def test_a_trace_of_times_that_no_clock_has_takes_no_page_down(visitor, at_ms):
+    visitor.running.create_topic("Orders", 1)
+    visitor.running.create_topic("RMQ_SYS_TRACE_TOPIC", 1)
+
+    async def work():
+        async with Client(visitor.running.namesrv, world=visitor.running.cluster.world) as client:
+            producer = client.producer("shop")
+            sent = await producer.send(Message("Orders", b"x"))
+            fields = ("SubAfter", "r", sent.message_id, at_ms, "true", "", "0", at_ms, "g")
+            trace = "\x01".join(fields) + "\x02"
+            await producer.send(Message("RMQ_SYS_TRACE_TOPIC", trace.encode(), keys=sent.message_id))
+            return sent.message_id
+
+    found = visitor.get(f"/messages/{visitor.running.run(work())}?topic=Orders")
+    assert found.status == 200 and "Orders" in found.text
+
+
+@pytest.mark.parametrize("at_ms", [10**400, -(10**400), 10**18, -1])
+def test_times_that_no_clock_has_are_not_recorded(at_ms):
+    record = EndTransaction(
+        at_ms, "", "G", "T", "id", None, None, "", MessageType.NORMAL, None, "COMMIT_MESSAGE", False
+    )
+    (last,) = timeline(FACTS, [Traced(record, "h:1")])[-1:]
+    assert (last.word, last.time_ms) == ("committed", None)
+
+
 def test_the_picture_is_bounded():
     moments = [
         Moment(1000 + each * 86_400_000, "message.line.consumed", "good", {"group": f"g{each % 50}"})

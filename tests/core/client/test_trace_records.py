@@ -156,6 +156,7 @@ def test_records_of_other_versions_are_read():
     [
         (b"Pub\x011\x01r\x02", "has 2 fields, expected 13"),
         (b"SubBefore\x01x\x01r\x01g\x01q\x01id\x010\x01k\x02", "cannot be read"),
+        (b"SubBefore\x01" + b"9" * 30 + b"\x01r\x01g\x01q\x01id\x010\x01k\x02", "more than 64 bits"),
         (b"\xff\xfe", "not"),
     ],
 )

@@ -165,7 +165,10 @@ def _no_null(text: str) -> str | None:
 
 
 def _number(text: str) -> int:
-    return int(text or "0")
+    number = int(text or "0")
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("a number has more than 64 bits")
+    return number
 
 
 _BY_TYPE: Final[dict[Any, Callable[[str], Any]]] = {

@@ -13,6 +13,7 @@ from gantrymq_console.data.messages import MessageDetails
 from gantrymq_console.data.resends import SentAgain
 
 MOST: Final = 200
+_END_MS: Final = 253_402_300_800_000  # of the year 9999
 _ORDER: Final = ("born", "sent", "not_sent", "stored", "delivered")  # of events in one millisecond; others are later
 _OF_PRODUCERS: Final = (
     "born",
@@ -70,8 +71,14 @@ def timeline(
         word = "sending_again" if again.state == "unknown" else "sent_again_by" if again.by else "sent_again"
         fields = {"topic": again.topic, "user": again.by}
         found.append(Moment(again.time_ms, f"message.line.{word}", "good" if again.state == "yes" else "warn", fields))
+    found = [each if _is_time(each.time_ms) else attrs.evolve(each, time_ms=None) for each in found]
     found.sort(key=_order)
     return found[:MOST]
+
+
+def _is_time(ms: int | None) -> bool:
+    """Return whether a page can show a time. Clients write theirs as they like, with hundreds of digits."""
+    return ms is not None and 0 < ms < _END_MS
 
 
 def _order(moment: Moment) -> tuple[int, int]:
