@@ -138,6 +138,27 @@ def test_letters_that_come_after_the_preview_neither_stop_a_run_nor_are_sent(dea
     assert len(dead.running.pull("%RETRY%billing")) == 3
 
 
+def test_a_preview_of_more_letters_than_are_counted_says_at_most(dead, monkeypatch):
+    words = ["group", "dlq", "resend", "billing", "1", "-n", dead.running.namesrv]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    monkeypatch.setattr("gantrymq_console.pages.dead_letters.MOST_COUNTED", 2)
+    page = dead.get("/groups/billing/dlq")
+    for target, text in (
+        ("group", "At most 3 dead letters go to group billing only"),
+        ("retry", "At most 3 dead letters go to the retry topic of group billing"),
+        ("topic", "At most 3 dead letters of group billing go to their original topics"),
+    ):
+        preview = dead.submit(page, "/resend", scope="all", target=target)
+        assert text in preview.text and "Above 2 letters, those that are left out are not counted" in preview.text
+    assert "At most" in dead.submit(page, "/resend", scope="all", again="on").text  # unknown ones are left out
+    whole = dead.submit(page, "/resend", scope="all", again="on", unknown="on").text
+    assert "3 dead letters go to" in whole and "At most" not in whole and "not counted" not in whole
+    started = dead.confirm(preview)
+    assert "Sending has begun: 3 letters are chosen" in started.text
+    assert done(dead)[0]["sent"] == "2"
+    assert ("dead_letters.resend", "at most 3 to topic") in [(each.action, each.change) for each in dead.audit.entries]
+
+
 def test_a_preview_is_shown_again_if_its_own_letters_were_sent_meanwhile(dead):
     preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all")
     words = ["group", "dlq", "resend", "billing", "1", "-n", dead.running.namesrv]

@@ -134,7 +134,13 @@ class ResendPreview:
     once_more: bool  # also letters that were sent again before
     unknown_too: bool  # also letters that may have been
     split: Split | None  # None: too many to be counted before
+    most_counted: int
     until_ms: int  # letters that arrive later are left out; 0 for chosen places
+
+    @property
+    def at_most(self) -> bool:
+        """Whether letters of *count* may be left out, and it is not known how many."""
+        return self.split is None and not (self.once_more and self.unknown_too)
 
 
 async def preview(context: RequestContext, form: Form) -> Preview:
@@ -159,13 +165,14 @@ async def preview(context: RequestContext, form: Form) -> Preview:
         *(selection.group, selection.target, Long(count), places, selection.since_ms, once_more),
         selection.unknown_too,
         split,
+        MOST_COUNTED,
         0 if places else until_ms,
     )
     # The command cannot begin at a time.
     chosen = " ".join(map(quote, places)) or ("" if selection.since_ms else "--all")
     command = f"group dlq resend {quote(selection.group)} {chosen} --to {selection.target}" if chosen else ""
     command += " --again" if command and once_more else ""
-    number = count if split is None else split.to_send
+    number = f"at most {count}" if data.at_most else count if split is None else split.to_send
     told = f"{number} to {selection.target}"
     if not places:
         ends = {f"{_UNTIL}{broker}": str(end) for broker, end in (selection.ends or {}).items()}
