@@ -139,6 +139,29 @@ def test_a_broker_without_summaries_is_asked_for_what_was_looked_at(visitor, kep
     assert None not in broker["in"]
 
 
+def test_a_group_that_is_looked_at_is_not_new_and_a_name_without_a_group_has_no_values(visitor, kept, monkeypatch):
+    """At brokers without summaries: anybody may open the page of a history with any name."""
+
+    async def not_served(_admin, address, *_, **__):
+        raise RequestNotServed(3, "65025", address)
+
+    async def run():
+        monkeypatch.setattr(table, "summary_page", not_served)
+        monkeypatch.setattr(table, "summary_column", not_served)
+        visitor.cluster.kept.clear()
+        await take(kept, 0)
+        for name in ("billing", "nobody"):
+            await kept.curves("group", name, Window(0, FINE.step_ms, FINE.step_ms))
+        at_ms = [await take(kept, number) for number in (1, 2, 3)]
+        window = Window(at_ms[0], at_ms[-1] + FINE.step_ms, FINE.step_ms)
+        lags = [(await kept.curves("group", name, window)).curves[0].values for name in ("billing", "nobody")]
+        return lags, [each.word for each in await kept.marks(window)]
+
+    (billing, nobody), marks = visitor.running.run(run())
+    assert set(billing) == {1} and set(nobody) == {None}
+    assert marks == []
+
+
 def fake_table(column=None, rows=None, old=()):
     async def columns(_column):
         return SimpleNamespace(value=column)

@@ -86,8 +86,8 @@ class Events:
         if sample.members is None:
             return
         names = {name for name in sample.members if not is_system(name)}
-        new = names - self._groups if self._groups is not None else set[str]()
-        self._groups = names if self._groups is None else self._groups | names
+        new = names - self._groups if self._groups is not None and sample.all_groups else set[str]()
+        self._groups = names | (self._groups or set()) if sample.all_groups else None
         for name in sorted(new):
             yield Mark(sample.at_ms, "group_new", "group", name)
         for name in names:

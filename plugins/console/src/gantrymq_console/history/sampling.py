@@ -19,7 +19,7 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.data.brokers import BrokerState, CopyRow, copies_of_name, overview, runtime_info
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import COLUMNS as GROUP_COLUMNS
-from gantrymq_console.data.groups import group_tables
+from gantrymq_console.data.groups import group_tables, groups_at, tells_all
 from gantrymq_console.data.table import BrokerTable, Tables, known_sum, total
 from gantrymq_console.data.table import Column as TableColumn
 from gantrymq_console.data.topics import COLUMNS as TOPIC_COLUMNS
@@ -44,6 +44,7 @@ class Sample:
     brokers: tuple[BrokerState, ...]
     copies: Mapping[str, tuple[CopyRow, ...]]  # by broker name
     members: Column | None  # of groups; None: not known
+    all_groups: bool = True  # whether *members* has all groups, and not only those that were looked at
 
 
 class Sampler:
@@ -83,7 +84,7 @@ class Sampler:
         if groups is not None:
             columns["group"] = groups[:-1]
         members = groups[-1] if groups is not None else None
-        return Sample(at_ms, columns, found.brokers, copies, members)
+        return Sample(at_ms, columns, found.brokers, copies, members, tells_all(cluster))
 
     async def _brokers(
         self,
@@ -112,8 +113,16 @@ class Sampler:
 
     async def _groups(self, asking: Asking) -> list[Column] | None:
         tables = await group_tables(self._cluster)
+        names = self._names("group")
+        if names and any(each.walks for each in tables.brokers.values()):
+            # Anybody may look at the history of any name, and such a broker answers about it as about an idle group.
+            brokers = {name: groups_at(self._cluster, each.address) for name, each in tables.brokers.items()}
+            told = await asking.all(brokers, share=0.3)
+            if len(told) < len(brokers):
+                return None
+            names = [name for name in names if any(name in each for each in told.values())]
         words = [GROUP_COLUMNS[each] for each in ("lag", "late", "rate", "retries", "dlq", "members")]
-        found = await _sums(tables, asking, words, self._names("group"))
+        found = await _sums(tables, asking, words, names)
         if found is None:
             return None
         late = found[1]
