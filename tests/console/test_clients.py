@@ -5,12 +5,14 @@ from __future__ import annotations
 from html import escape
 from urllib.parse import quote
 
+import attrs
 import pytest
 from console_members import commit, join, produce
 from console_visitor import Visitor
 
 from gantrymq.model.group import GroupConfig
 from gantrymq_admin.summaries import version_name
+from gantrymq_console.data import clients
 from gantrymq_console.web.render import id_end
 
 
@@ -52,6 +54,22 @@ def test_one_client_with_all_of_its_groups(visitor):
     first = twin["connections"][0]
     assert (first["encrypted"], bool(first["listener"])) == (False, True) and twin["client"]["since_ms"] > 0
     assert "not encrypted" in page.text
+
+
+def test_pages_of_clients_say_how_old_the_answer_of_a_broker_is(visitor, monkeypatch):
+    visitor.running.create_topic("Orders", 1)
+    commit(visitor, "Readers", "Orders", 0)
+    join(visitor, "Readers", "c1", "Orders")
+    known = clients.summary_page
+
+    async def old(*given, **more):
+        return attrs.evolve(await known(*given, **more), age_ms=18_000)
+
+    monkeypatch.setattr(clients, "summary_page", old)
+    for path in ("/clients", "/clients/show?id=c1"):
+        age_ms = visitor.cluster.world.clock.now_ms() - visitor.api(path)["as_of_ms"]
+        assert 17_000 <= age_ms < 28_000
+        assert "As of" in visitor.get(path).text
 
 
 def test_a_client_that_is_not_connected_is_404(visitor):

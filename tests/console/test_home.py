@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from console_members import commit
 from console_visitor import Visitor
 from memory_history import MemoryHistory
 
@@ -14,6 +15,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import attention as attention_data
 from gantrymq_console.data import brokers as brokers_data
 from gantrymq_console.data import nameservers as nameservers_data
+from gantrymq_console.data import table
 from gantrymq_console.data.attention import Attention, Problem
 from gantrymq_console.data.brokers import CopyRow, Overview
 from gantrymq_console.data.nameservers import NameServers, NameServerState
@@ -51,6 +53,21 @@ def runtime(visitor, monkeypatch, **changes):
 
 async def admin_of(visitor):
     return visitor.cluster.admin
+
+
+def test_home_is_as_old_as_the_oldest_figure_of_its_groups(visitor, monkeypatch):
+    visitor.running.create_topic("Orders", 1)
+    visitor.running.send("Orders", b"1")
+    commit(visitor, "Readers", "Orders", 0)
+    known = table.summary_page
+
+    async def old(*given, **more):
+        return attrs.evolve(await known(*given, **more), age_ms=18_000)
+
+    monkeypatch.setattr(table, "summary_page", old)
+    found = visitor.api("/")
+    (group,) = found["data"]["groups"]
+    assert found["as_of_ms"] == group["as_of_ms"] < visitor.cluster.world.clock.now_ms() - 17_000
 
 
 def test_all_is_well(visitor):

@@ -454,6 +454,45 @@ def test_rows_are_returned_by_their_names(beside):
     beside(work)
 
 
+def test_all_values_of_a_row_are_of_one_time(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        topic(cluster, "T", 1)
+        (row,) = (await page(one, TOPICS, sort="kept"))[1]
+        assert (row["kept"], row["newest_ms"]) == (0, None)
+        await cluster.put("T", b"x")
+        (row,) = (await page(one, TOPICS, names=["T"]))[1]
+        assert (row["kept"], row["newest_ms"]) == (0, None)  # not the time of a message that is not counted
+        await renewed(cluster)
+        (row,) = (await page(one, TOPICS, names=["T"]))[1]
+        first_ms = row["newest_ms"]
+        assert row["kept"] == 1 and first_ms is not None
+        await cluster.put("T", b"x")
+        (row,) = (await page(one, TOPICS, names=["T"]))[1]
+        assert (row["kept"], row["newest_ms"]) == (1, first_ms)
+
+    beside(work)
+
+
+def test_what_is_newer_than_the_table_has_a_row_by_its_name(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        topic(cluster, "Old", 1)
+        assert await names(one, TOPICS) == ["Old"] and await names(one) == []
+        topic(cluster, "New", 1)
+        await cluster.put("New", b"x")
+        await one.join("CG", topic="New")
+        await cluster.world.clock.sleep(2)
+        assert await names(one, TOPICS, names=["Old", "New", "%LMQ%New", "None"]) == ["New", "Old"]
+        (row,) = (await page(one, TOPICS, names=["New"]))[1]
+        assert row["kept"] == 1 and row["newest_ms"] is not None
+        (row,) = (await page(one, names=["CG"]))[1]
+        assert (row["group"], row["members"], row["behind"]) == ("CG", 1, 1) and row["late_ms"] >= 2000
+        assert await names(one, TOPICS) == ["Old"]  # all others are of the table
+
+    beside(work)
+
+
 def test_a_column_has_one_value_of_every_row(beside):
     async def column(client, code, word, **wanted):
         answer = await client.ask(code, None, json.dumps({"column": word, **wanted}).encode())

@@ -7,7 +7,7 @@ they are sorted by it; times that were read for the previous table are not read 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -68,7 +68,7 @@ class GroupRow:
 
 @attrs.frozen
 class GroupTable:
-    """The rows of all groups."""
+    """The rows of groups."""
 
     rows: list[GroupRow]
     computed_ms: int  # wall time
@@ -107,15 +107,15 @@ class StoredTimes:
         return found
 
 
-async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTable:
-    """Return a row for each group, without `GroupRow.late_ms`."""
+async def group_table(broker: Broker, watch: Watch, modes: PopModes, only: Collection[str] | None = None) -> GroupTable:
+    """Return a row for each group, or for those of *only* that exist, without `GroupRow.late_ms`."""
     waiting, more = await waiting_retries(broker)
     pop_groups = set[str]()
     for groups in (await modes.groups()).values():
         pop_groups |= groups
     reading, slices = broker.lags.reading(_QUEUES_TOGETHER), TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
     rows = list[GroupRow]()
-    for name in sorted(broker.groups.view):
+    for name in sorted(broker.groups.view if only is None else only):
         config = broker.groups.get(name)
         if config is not None:  # not deleted meanwhile
             row = await _row(broker, watch, name, name in pop_groups, waiting, reading)

@@ -17,7 +17,8 @@
             its "behind_known" false
 
 The tables are computed in short steps and kept for some seconds (`SharedTable`), or until a topic or group is deleted;
-``computed_ms`` is the time of the table, ``age_ms`` how long ago that is, ``total`` the number of rows that fit.
+``computed_ms`` is the time of the table, ``age_ms`` how long ago that is, ``total`` the number of rows that fit. All
+values of a row are of one time. Of "names", topics and groups that are newer than the table have a row of now.
 """
 
 from __future__ import annotations
@@ -139,6 +140,11 @@ class PageQuery(NamedTuple):
             raise InvalidParameter(f"request {asked.code}: most={query.most}: a page has 1 to {limit} rows")
         return query
 
+    def lacking(self, rows: Sequence[Named], existing: Collection[str]) -> list[str]:
+        """Return which of `names` are *existing* but have no row, as they are newer than the table."""
+        known = {row.name for row in rows} if self.names else set()
+        return [name for name in self.names if name in existing and name not in known]
+
     def rows(self, rows: Sequence[Row], key: Callable[[Row], Any]) -> tuple[list[Row], int]:
         """Return the rows of the page, and the number of matching rows. *rows* are in the order of names."""
         found = [row for row in rows if row.name in self.names] if self.names else list(rows)
@@ -155,7 +161,9 @@ Table = GroupTable | ConnectionTable | TopicTable
 class _Tables(NamedTuple):
     """The tables and the broker, between start and stop."""
 
-    broker: BrokerStorage
+    broker: Broker
+    watch: Watch
+    modes: PopModes
     times: StoredTimes  # of groups
     newest: StoredTimes  # of topics
     groups: SharedTable[GroupTable]
@@ -200,7 +208,9 @@ class Summaries:
         connections = SharedTable(clock, lambda: connection_table(broker))
         of_topics = SharedTable(clock, topics)
         with_newest = SharedTable(clock, topics_with_newest)
-        self._tables = _Tables(broker, times, newest, of_groups, with_times, connections, of_topics, with_newest)
+        self._tables = _Tables(
+            *(broker, watch, modes, times, newest), of_groups, with_times, connections, of_topics, with_newest
+        )
 
         def deleted(name: str) -> None:
             for each in (of_groups, with_times, of_topics, with_newest):
@@ -215,7 +225,7 @@ class Summaries:
         self._unsubscribe = []
         tables, self._tables = self._tables, None
         if tables is not None:
-            for each in tables[3:]:
+            for each in tables[5:]:
                 each.close()
 
     @serves(GROUP_SUMMARIES, action=Action.GET)
@@ -224,7 +234,12 @@ class Summaries:
         query, tables = PageQuery.of(asked, tuple(_GROUP_SORTS), _GROUP_COLUMNS), self._running()
         late = _LATE in (query.sort, query.column)
         table = await (tables.groups_with_times if late else tables.groups).get()
-        rows = [row for row in table.rows if query.system or not row.system]
+        rows = table.rows
+        if lacking := query.lacking(rows, tables.broker.groups.view):
+            newer = await group_table(tables.broker, tables.watch, tables.modes, lacking)
+            await add_times(newer, newer.rows, tables.times, tables.broker)
+            rows = sorted([*rows, *newer.rows], key=attrgetter(NAME))
+        rows = [row for row in rows if query.system or not row.system]
         page, total = query.rows(rows, _GROUP_SORTS[query.sort])
         if query.column:
             values = await _column(tables.broker, page, _GROUP_COLUMNS[query.column])
@@ -248,7 +263,10 @@ class Summaries:
         """65025: return a page of the topics. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
         query, tables = PageQuery.of(asked, tuple(_TOPIC_SORTS), _TOPIC_COLUMNS), self._running()
         table = await (tables.topics_with_newest if query.column == _NEWEST else tables.topics).get()
-        rows = [row for row in table.rows if query.system or row.kind == "normal"]
+        rows = table.rows
+        if lacking := query.lacking(rows, tables.broker.topics.view):
+            rows = sorted([*rows, *(await topic_table(tables.broker, lacking)).rows], key=attrgetter(NAME))
+        rows = [row for row in rows if query.system or row.kind == "normal"]
         page, total = query.rows(rows, _TOPIC_SORTS[query.sort])
         if query.column:
             values = await _column(tables.broker, page, _TOPIC_COLUMNS[query.column])

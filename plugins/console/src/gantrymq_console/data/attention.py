@@ -28,6 +28,7 @@ from gantrymq_console.data.brokers import (
 from gantrymq_console.data.cluster import Aged, Cluster
 from gantrymq_console.data.groups import GroupRow, latest_groups
 from gantrymq_console.data.nameservers import NameServers, name_servers
+from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.history.changes import Changes
 from gantrymq_console.history.reading import HOUR_MS, HistorySource, HistoryUnavailable
 from gantrymq_console.values import Long
@@ -88,6 +89,7 @@ class Attention:
     missing: tuple[Missing, ...]
     partial: bool = False  # whether a broker did not answer; the rates exclude it
     changes: Changes | None = None  # in the last hour; the home page adds them
+    as_of_ms: int | None = attrs.field(default=None, metadata={"json": False})  # of the oldest figure
 
 
 @attrs.frozen
@@ -106,7 +108,7 @@ async def attention(cluster: Cluster, past: HistorySource) -> Aged[Attention]:
 async def _attention(cluster: Cluster, past: HistorySource) -> Attention:
     asking = Asking(cluster.world.clock, DEADLINE_S)
     looks = await asyncio.gather(name_servers(cluster), _brokers(cluster), _groups(cluster))
-    servers, brokers, (late, unknown, missing) = looks
+    servers, (brokers, brokers_ms), (late, unknown, missing) = looks
     found = list(_of_name_servers(servers.value))
     answering = [each for each in brokers.brokers if each.answers and each.registered]
     masters = [each for each in answering if each.broker_id == 0]
@@ -149,6 +151,7 @@ async def _attention(cluster: Cluster, past: HistorySource) -> Attention:
         brokers.total("out_per_s"),
         (*missing, *asking.missing),
         brokers.partial,
+        as_of_ms=min(servers.as_of_ms, brokers_ms, oldest_ms(late[:_SHOWN_GROUPS]) or brokers_ms),
     )
 
 
@@ -171,11 +174,13 @@ async def new_dead_letters(cluster: Cluster, past: HistorySource) -> NewDeadLett
     return (await cluster.shared(("dead_letters", past), _LETTERS_AGE_S, read_in_time)).value
 
 
-async def _brokers(cluster: Cluster) -> Overview:
+async def _brokers(cluster: Cluster) -> tuple[Overview, int]:
+    """Return the brokers, and when they were asked."""
     try:
-        return (await overview(cluster)).value
+        found = await overview(cluster)
     except ClientError:
-        return Overview(())  # the name servers are the problem
+        return Overview(()), cluster.world.clock.now_ms()  # the name servers are the problem
+    return found.value, found.as_of_ms
 
 
 async def _groups(cluster: Cluster) -> tuple[tuple[GroupRow, ...], int | None, tuple[Missing, ...]]:

@@ -7,6 +7,7 @@ them it does not know yet.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -68,6 +69,7 @@ class ClientList(ListPage):
 
     role: str
     clients: tuple[ClientRow, ...]
+    as_of_ms: int | None = attrs.field(default=None, metadata={"json": False})  # of the oldest answer
 
 
 @attrs.frozen
@@ -77,14 +79,25 @@ class ClientPage:
     client: ClientRow
     unknown: int
     connections: tuple[Connection, ...]
+    as_of_ms: int | None = attrs.field(default=None, metadata={"json": False})  # of the oldest answer
+
+
+@attrs.frozen
+class _Found:
+    """The connections of one broker, or of all."""
+
+    connections: Sequence[Connection]
+    unknown: Collection[str]  # groups whose members are not known yet
+    as_of_ms: int | None  # of the oldest answer
+    partial: bool = False  # whether a broker did not answer
 
 
 async def client_list(cluster: Cluster, asking: Asking, query: ListQuery) -> ClientList:
     """Return a page of the clients whose id, address or group contains a text."""
-    found, unknown, partial = await _connections(cluster, asking)
+    found = await _connections(cluster, asking)
     wanted, role, sort, end = query.contains.lower(), query.kind, query.sort, query.start + query.rows
     by_id: dict[str, list[Connection]] = {}
-    for each in found:
+    for each in found.connections:
         if role in ("all", each.role):
             by_id.setdefault(each.client_id, []).append(each)
     made = [
@@ -97,49 +110,59 @@ async def client_list(cluster: Cluster, asking: Asking, query: ListQuery) -> Cli
     made.sort(key=lambda row: row.client_id, reverse=query.down and sort == "id")
     if sort != "id":
         made.sort(key=lambda row: _key(row, sort), reverse=query.down)
-    return ClientList.of(query, len(made), unknown, partial, role=role, clients=tuple(made[query.start : end]))
+    more = {"role": role, "clients": tuple(made[query.start : end]), "as_of_ms": found.as_of_ms}
+    return ClientList.of(query, len(made), len(found.unknown), found.partial, **more)
 
 
 async def client_page(cluster: Cluster, asking: Asking, client_id: str) -> ClientPage | None:
     """Return everything about one client, None if it is not known to be connected."""
-    found, unknown, _ = await _connections(cluster, asking)
-    own = [each for each in found if each.client_id == client_id]
+    found = await _connections(cluster, asking)
+    own = [each for each in found.connections if each.client_id == client_id]
     if not own:
         return None
     own.sort(key=lambda each: (each.role, each.group, each.broker))
-    return ClientPage(_row(client_id, own), unknown, tuple(own))
+    return ClientPage(_row(client_id, own), len(found.unknown), tuple(own), found.as_of_ms)
 
 
-async def _connections(cluster: Cluster, asking: Asking) -> tuple[list[Connection], int, bool]:
-    """Return the connections, the number of groups with members not known yet, and whether a broker did not answer."""
+async def _connections(cluster: Cluster, asking: Asking) -> _Found:
+    """Return the connections of all brokers."""
     readers = await readers_of(cluster, asking)
     found = await asking.all({name: _of_broker(cluster, name, address) for name, address in readers.items()})
-    unknown = {group for _, groups in found.values() for group in groups}
-    return [each for listed, _ in found.values() for each in listed], len(unknown), len(found) < len(readers)
+    connections = [each for part in found.values() for each in part.connections]
+    unknown = {group for part in found.values() for group in part.unknown}
+    times = (part.as_of_ms for part in found.values() if part.as_of_ms is not None)
+    return _Found(connections, unknown, min(times, default=None), len(found) < len(readers))
 
 
-async def _of_broker(cluster: Cluster, broker: str, address: str) -> tuple[list[Connection], set[str]]:
-    """Return the connections of one broker, and the groups whose members are not known yet."""
+async def _of_broker(cluster: Cluster, broker: str, address: str) -> _Found:
+    """Return the connections of one broker."""
     refused: dict[str, int] = cluster.kept.setdefault("clients_not_served", {})
     now = monotonic_ms(cluster.world.clock)
     if now - refused.get(address, -_ASK_AGAIN_MS) >= _ASK_AGAIN_MS:
         try:
             asked = cluster.shared(("connections", address), AGE_S / 2, lambda: _summaries(cluster.admin, address))
-            return [one for each in (await asked).value for one in _roles(broker, each)], set()
+            found = await asked
+            listed, age_ms = found.value
+            return _Found([one for each in listed for one in _roles(broker, each)], (), found.as_of_ms - age_ms)
         except RequestNotServed:
             refused[address] = now
     return await _one_by_one(cluster, broker, address)
 
 
-async def _summaries(admin: Admin, address: str) -> list[ConnectionSummary]:
-    """Return all connections with a heartbeat, at most `_MOST_CONNECTIONS`. Raises RequestNotServed."""
+async def _summaries(admin: Admin, address: str) -> tuple[list[ConnectionSummary], int]:
+    """Return all connections with a heartbeat, at most `_MOST_CONNECTIONS`, and their age in milliseconds.
+
+    Raises RequestNotServed.
+    """
     found: list[ConnectionSummary] = []
+    age_ms = 0
     while len(found) < _MOST_CONNECTIONS:
         page = await summary_page(admin, address, ConnectionSummaries, start=len(found), most=MAX_ROWS)
         found += page.connections
+        age_ms = max(age_ms, page.age_ms)
         if not page.connections or len(found) >= page.total:
             break
-    return found
+    return found, age_ms
 
 
 def _roles(broker: str, each: ConnectionSummary) -> list[Connection]:
@@ -148,36 +171,33 @@ def _roles(broker: str, each: ConnectionSummary) -> list[Connection]:
     return [record_of(Connection, each, role=role, group=group, broker=broker) for role, group in groups]
 
 
-async def _one_by_one(cluster: Cluster, broker: str, address: str) -> tuple[list[Connection], set[str]]:
-    """Return the connections of a broker without summaries, and the groups whose members were not requested yet."""
+async def _one_by_one(cluster: Cluster, broker: str, address: str) -> _Found:
+    """Return the connections of a broker without summaries."""
     tables: dict[str, BrokerTable[tuple[GroupClient, ...]]] = cluster.kept.setdefault("clients", {})
     known = tables.get(broker)
     if known is None or known.address != address:
         known = tables[broker] = BrokerTable(cluster, "clients", address, None, partial(_members, cluster))
     groups = list(await groups_at(cluster, address))
     await known.refresh(groups[:FEW], groups)
+    producers = await cluster.shared(("producers", address), AGE_S, lambda: cluster.admin.producers(address))
     found = [
         record_of(Connection, each, role="producer", group=group, broker=broker)
-        for group, listed in (await _producers(cluster, address)).items()
+        for group, listed in producers.value.items()
         for each in listed
     ]
+    times = [producers.as_of_ms]
     for group in groups:
         aged = known.rows.get(group)
-        found += [
-            record_of(Connection, each, role="consumer", group=group, broker=broker)
-            for each in (aged.value if aged is not None else None) or ()
-        ]
-    return found, {group for group in groups if group not in known.rows}
+        if aged is None:
+            continue
+        times.append(aged.as_of_ms)
+        found += [record_of(Connection, each, role="consumer", group=group, broker=broker) for each in aged.value or ()]
+    return _Found(found, {group for group in groups if group not in known.rows}, min(times))
 
 
 async def _members(cluster: Cluster, address: str, group: str) -> tuple[GroupClient, ...]:
     online = await cluster.admin.consumer_connections(address, group)
     return online.clients if online is not None else ()
-
-
-async def _producers(cluster: Cluster, address: str) -> dict[str, tuple[GroupClient, ...]]:
-    asked = cluster.shared(("producers", address), AGE_S, lambda: cluster.admin.producers(address))
-    return (await asked).value
 
 
 def _row(client_id: str, connections: list[Connection]) -> ClientRow:

@@ -28,7 +28,7 @@ async def home(context: RequestContext) -> View:
     found, changes = await asking.needed(_looks(context))
     changes = attrs.evolve(changes, some_groups_only=not tells_all(context.cluster))
     data = attrs.evolve(found.value, changes=changes)
-    view = View("home.html", data, "status", data.missing, found.as_of_ms)
+    view = View("home.html", data, "status", data.missing, data.as_of_ms or found.as_of_ms)
     return await with_history(context, view, "cluster")
 
 
@@ -49,7 +49,7 @@ async def client_list(context: RequestContext) -> View:
     asking = Asking(context.console.world.clock)
     query = context.list_query("role", clients.ROLES, clients.SORTS, ascending=clients.SORTS)
     data = await clients.client_list(context.cluster, asking, query)
-    return View("clients.html", data, "", asking.missing)
+    return View("clients.html", data, "", asking.missing, data.as_of_ms)
 
 
 async def client_page(context: RequestContext) -> View:
@@ -60,7 +60,7 @@ async def client_page(context: RequestContext) -> View:
         raise NotFound("clients.not_connected", client=client_id)
     groups = [each.group for each in data.connections if each.role == "consumer"]
     command = f"group clients {quote(groups[0])}" if groups else ""
-    return View("client.html", data, command, asking.missing, title=client_id)
+    return View("client.html", data, command, asking.missing, data.as_of_ms, title=client_id)
 
 
 SECTION = Section(
