@@ -177,6 +177,19 @@ def test_bounds_of_a_preview_that_were_changed_are_refused(dead):
         assert refused.status == 400 and "is not a number" in refused.text
 
 
+def test_the_caption_names_what_is_listed_and_the_count_is_of_all(dead, monkeypatch):
+    words = ["group", "dlq", "resend", "billing", "1", "-n", dead.running.namesrv]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    for sent, caption in (
+        ("no", "Dead letters that were not sent again yet"),
+        ("yes", "Dead letters that were sent again"),
+        ("all", "Dead letters, sent again or not"),
+    ):
+        page = dead.get(f"/groups/billing/dlq?sent={sent}")
+        before, _, after = page.text.partition(caption)
+        assert after and "3 dead letters" in before and "dead letters" not in after.partition("Send again")[0]
+
+
 def test_a_page_of_letters_ends_where_more_are_left(dead):
     data = dead.api("/groups/billing/dlq?rows=2")["data"]
     assert ([each["keys"] for each in data["letters"]], data["more"]) == (["three", "two"], True)
