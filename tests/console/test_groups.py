@@ -197,7 +197,7 @@ def test_the_count_of_several_queues_is_shown_without_the_sentence_of_one(late, 
 
     async def counted(*given):
         found = await real(*given)
-        queues = [stating(each, "not-committed", client="c1", count=1, group="Late") for each in found.queues]
+        queues = [stating(each, "not-committed", client="c1", count=1, group="Late", ago_ms=9) for each in found.queues]
         return attrs.evolve(found, queues=tuple(queues))
 
     monkeypatch.setattr(group, "explain_group", counted)

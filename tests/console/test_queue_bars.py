@@ -10,7 +10,7 @@ import pytest
 from console_members import commit, join
 from console_visitor import Visitor
 
-from gantrymq.client.admin import ProcessQueueInfo, RequestNotServed, RunningInfo
+from gantrymq.client.admin import ProcessQueueInfo, QueueTimes, RequestNotServed, RunningInfo
 from gantrymq.errors import CallTimeout
 from gantrymq.model.queue import MessageQueue
 from gantrymq_console.data import group, group_overview, held_queues, queue_bars
@@ -48,6 +48,11 @@ def bar(**more):
         ({}, "moving", (50, 10, 30)),
         ({"behind": 0, "pulled": 100, "reason": "up-to-date"}, "done", (90, 0, 0)),
         ({"reason": "not-committed", "pulled": 100}, "stuck", (50, 40, 0)),
+        ({"reason": "slow", "pulled": 100}, "moving", (50, 40, 0)),
+        ({"reason": "paused", "moved_ms_ago": 59_000}, "moving", (50, 10, 30)),
+        ({"reason": "paused", "moved_ms_ago": 60_000}, "stuck", (50, 10, 30)),
+        ({"reason": "nothing-matches"}, "moving", (50, 10, 30)),  # its oldest message has come just now
+        ({"reason": "nothing-matches", "lag_ms": 60_000}, "stuck", (50, 10, 30)),
         ({"reason": "a-word-of-another-version"}, "stuck", (50, 10, 30)),
         ({"reason": "owner-left", "owner": None}, "unread", (50, 0, 40)),
         ({"reason": "not-owned", "owner": None, "pulled": None}, "unread", (50, 0, 40)),
@@ -165,6 +170,22 @@ def process_queue(now_ms, consumed_s_ago, cached=1):
     return ProcessQueueInfo(1, 1, 1, cached, 0, False, False, 0, now_ms - 1000, now_ms - consumed_s_ago * 1000)
 
 
+@pytest.mark.parametrize(
+    ("consumed_s_ago", "pulled_s_ago", "cached", "late_ms", "halts"),
+    [
+        (1, 1, 1, 90_000, False),
+        (300, 1, 1, 90_000, True),
+        (300, 1, 1, 9_000, False),  # it was idle before
+        (300, 1, 1, None, False),
+        (1, 300, 1000, 90_000, False),  # its cache is full, so it does not pull
+        (300, 300, 0, None, True),
+    ],
+)
+def test_a_member_halts_only_if_it_could_have_gone_on(consumed_s_ago, pulled_s_ago, cached, late_ms, halts):
+    holder = held_queues.Holder("c1", cached, pulled_s_ago * 1000, consumed_s_ago * 1000)
+    assert holder.halts(late_ms) is halts
+
+
 @pytest.mark.parametrize(("consumed_s_ago", "state"), [(1, "moving"), (300, "stuck")])
 def test_members_say_who_reads_a_queue_of_a_broker_that_does_not(late, monkeypatch, consumed_s_ago, state):
     asked = []
@@ -174,6 +195,10 @@ def test_members_say_who_reads_a_queue_of_a_broker_that_does_not(late, monkeypat
         held = {MessageQueue("Orders", "broker-a", 0): process_queue(late.cluster.world.clock.now_ms(), consumed_s_ago)}
         return RunningInfo({}, (), held, {}, "")
 
+    async def aged(_address, _group, topic):
+        return {MessageQueue(topic, "broker-a", number): QueueTimes(0, 0, 0, 90_000) for number in range(2)}
+
+    monkeypatch.setattr(late.cluster.admin, "group_times", aged)
     twin = plain(late, monkeypatch, told).api("/groups/Late")["data"]["bars"]
     (found,) = twin["groups"]
     assert {each["queue"]: (each["state"], each["member"]) for each in found["bars"]} == {

@@ -19,7 +19,8 @@ TOPIC = TopicState("T", read_queues=4)
 READ = QueueState(
     TOPIC, 0, max_offset=10, committed=4, begin=4, behind=6, next_pull=6, pulled_ms_ago=100, pulled_by="c1"
 )
-OUT = {"next_pull": 10, "oldest_ms_ago": 20_000}  # everything was handed out and is not committed
+OUT = {"next_pull": 10, "oldest_ms_ago": 80_000, "moved_ms_ago": 70_000}  # all was handed out and is not committed
+SLOW = {**OUT, "moved_ms_ago": 59_000}
 END = {"committed": 10, "begin": 10, "behind": 0}
 FINDING = PluginFinding(
     "custom-filters-suspended", "T", "filter X of group CG on topic T is suspended; ask: gantrymq plugins"
@@ -37,6 +38,7 @@ BY_ITSELF = (
     "reset-pending",
     "owner-left",
     "broadcasting",
+    "slow",
 )  # no trouble
 
 
@@ -106,9 +108,15 @@ def queue(**more):
         (group(members=(PULL,)), queue(pulled_ms_ago=7_200_000), "paused", "c1 pulls itself, and last asked 2 h ago"),
         (GROUP, queue(**END), "up-to-date", "at the end (10): nothing new has come"),
         (GROUP, queue(held_by=("c1",), **OUT), "not-committed", "are with c1"),
+        (GROUP, queue(held_by=("c1",), **OUT), "not-committed", "which has committed nothing for 70 s: its handler"),
         (GROUP, queue(held_by=("c1",), next_pull=10), "not-committed", "are with c1"),
+        (GROUP, queue(held_by=("c1",), **SLOW), "slow", "are with c1, which committed, or began to pull, 59 s ago"),
+        (GROUP, queue(locked_by="c1", **SLOW), "slow", "it goes on, slowly"),
+        (GROUP, queue(pulled_ms_ago=90_000, moved_ms_ago=9_000), "slow", "c1 holds as many messages as it may, and"),
+        (group(members=(PULL,)), queue(pulled_ms_ago=90_000, moved_ms_ago=9_000), "paused", "c1 pulls itself, and"),
+        (group(slave_of="", slave_reads=True), queue(held_by=("c1",), **OUT), "not-committed", "are with c1"),
         (GROUP, queue(held_by=("c1",), locked_by="c1", **OUT), "order-stuck", "keeps failing at offset 4"),
-        (GROUP, queue(locked_by="c1", **OUT), "order-stuck", "which was stored 20 s ago; 6 messages wait"),
+        (GROUP, queue(locked_by="c1", **OUT), "order-stuck", "which was stored 80 s ago; 6 messages wait"),
         (group(members=(CASTING,)), queue(behind=None), "broadcasting", "c1 pulled it last, 100 ms ago, up to 6"),
         (group(members=(CASTING,)), queue(behind=None, held_by=("c1",)), "broadcasting", "c1 waits for messages at 6"),
         (
@@ -139,12 +147,19 @@ def test_what_stops_everything_is_told_before_what_would_follow_from_it():
         queue(pulled_ms_ago=59_999),
         queue(locked_by="c1"),
         queue(held_by=("c1",), pulled_ms_ago=600_000),
-        queue(held_by=("c1",), next_pull=10, oldest_ms_ago=14_000),  # members commit every 5 s
-        queue(held_by=("c1",), locked_by="c1", next_pull=10, oldest_ms_ago=14_000),
+        queue(held_by=("c1",), next_pull=10, oldest_ms_ago=59_000, moved_ms_ago=600_000),  # it was idle before
+        queue(held_by=("c1",), locked_by="c1", next_pull=10, oldest_ms_ago=59_000),
+        queue(held_by=("c1",), moved_ms_ago=1_000, oldest_ms_ago=90_000),
     ],
 )
 def test_no_reason_is_made_up(fine):
     assert explain_queue(GROUP, fine).word == "reading"
+
+
+def test_a_slave_does_not_judge_commits_which_its_master_gets():
+    reading = group(slave_of="m:1", slave_reads=True)
+    assert explain_queue(reading, queue(held_by=("c1",), **OUT)).word == "reading"
+    assert explain_queue(reading, queue(held_by=("c1",), **SLOW)).word == "reading"
 
 
 def words(of_group, *topics):

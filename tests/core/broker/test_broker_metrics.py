@@ -40,7 +40,7 @@ def parts():
     stats.today(1)
     stats.today(2)
     stats.plugin_failed("gate", "replicas")
-    offsets = ConsumerOffsets(500, lambda: 0)
+    offsets = ConsumerOffsets(500, lambda: 0, lambda: 0.0)
     offsets.commit("readers", Queue("Orders", 1), 7)
     online = SimpleNamespace(name="readers", members={1: None, 2: None}, message_model="CLUSTERING")
     clients = SimpleNamespace(consumer_groups=lambda: [online], producer_groups=lambda: {"senders": [None]})

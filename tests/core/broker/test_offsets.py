@@ -10,7 +10,7 @@ from gantrymq.model.queue import Queue
 
 @pytest.fixture
 def offsets(clock):
-    return ConsumerOffsets(3, clock.now_ms)
+    return ConsumerOffsets(3, clock.now_ms, clock.monotonic)
 
 
 def test_what_was_never_committed_is_none_not_zero(offsets):
@@ -24,6 +24,28 @@ def test_lower_offsets_are_taken_too(offsets):
     offsets.commit("CG", Queue("T", 0), 9)
     offsets.commit("CG", Queue("T", 0), 2)
     assert offsets.table == {"T@CG": {0: 2}}
+
+
+def test_the_last_movement_is_a_new_offset_another_client_or_one_that_was_silent(offsets, clock):
+    queue, one, two = Queue("T", 0), ("10.0.0.1", 1), ("10.0.0.2", 1)
+    moved = []
+
+    def pull(by, after_s):
+        clock.advance(after_s)
+        moved.append(offsets.pulled("A", queue, 7, clock.monotonic(), by).moved_at - began)
+
+    began = clock.monotonic()
+    pull(one, 0)
+    pull(one, 20)
+    offsets.commit("A", queue, 3)
+    pull(one, 20)
+    offsets.commit("A", queue, 3)  # a repetition
+    offsets.commit("B", queue, 4)
+    pull(one, 20)
+    pull(two, 20)
+    pull(two, 20)
+    pull(two, 61)
+    assert moved == [0, 0, 20, 20, 80, 80, 161]
 
 
 def test_the_version_moves_once_per_set_number_of_commits(offsets):

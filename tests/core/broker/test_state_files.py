@@ -59,7 +59,7 @@ class Room:
         """Create new tables and load them from disk."""
         settings, now_ms = Settings(SCHEMA), self.clock.now_ms
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
-        self.offsets = ConsumerOffsets(500, now_ms)
+        self.offsets = ConsumerOffsets(500, now_ms, lambda: 0.0)
         reserve = DiskReserve(self.files, FOLDER / "reserve")
         store = FileStateStore(self.files, FOLDER, reserve)
         self.state = StateFiles(self.world, store, self.topics, self.groups, self.offsets, light=light)

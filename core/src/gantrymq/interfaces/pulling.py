@@ -47,10 +47,12 @@ class PullAnswer(NamedTuple):
 class LastPull:
     """Progress of a group's pulls of one queue since the broker's start."""
 
-    __slots__ = ("at", "by", "checked", "matched", "next_offset")
+    __slots__ = ("at", "by", "checked", "matched", "moved_at", "next_offset")
 
     def __init__(self) -> None:
         self.next_offset = -1  # -1: never pulled
         self.at = 0.0  # monotonic s
+        # When the committed offset last changed; or when the client, or one silent for a minute, began; monotonic s.
+        self.moved_at = 0.0
         self.by: tuple[str, int] | None = None  # the peer if the pull came over a connection
         self.checked = self.matched = 0  # messages checked by filters; filters that accept all are not counted

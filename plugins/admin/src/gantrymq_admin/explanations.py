@@ -112,6 +112,7 @@ class QueueExplanation:
     reason: str  # a stable word
     sentence: str  # in English
     deleted: int = 0  # messages that were deleted before the group consumed them
+    moved_ms_ago: int | None = None  # its committed offset changed, or its client began to pull
     values: Mapping[str, Value] = attrs.field(factory=dict)  # as in `Reason`
     variant: str = ""
 

@@ -18,7 +18,7 @@ from gantrymq_diagnosis.group_state import GroupState, MemberState, QueueState, 
 from gantrymq_diagnosis.sentences import SENTENCE, Reason
 
 _PAUSED_MS: Final = 60_000  # a pull is held for up to 30 s, and flow control retries every 50 ms
-_COMMITS_MS: Final = 15_000  # three commit intervals of RocketMQ's clients (persistConsumerOffsetInterval)
+_STILL_MS: Final = 60_000  # clients commit every 5 s, but a handler may need long for each message
 _MOST_NAMED: Final = 5  # members in one sentence
 BROADCASTING = "BROADCASTING"
 _PULLS_ITSELF = "CONSUME_ACTIVELY"
@@ -233,6 +233,18 @@ def _puller_left(group: GroupState, queue: QueueState) -> Reason | None:
     return Reason("owner-left", {"client": queue.pulled_by, "ago_ms": queue.pulled_ms_ago})
 
 
+def _slow(group: GroupState, queue: QueueState) -> Reason | None:
+    """Return the reason of a member that has all messages, or as many as it may, and still commits."""
+    if not queue.behind or queue.moved_ms_ago is None or queue.moved_ms_ago >= _STILL_MS:
+        return None
+    values: dict[str, Value] = {"group": group.group, "count": queue.behind, "ago_ms": queue.moved_ms_ago}
+    if not queue.held_by and (queue.pulled_ms_ago or 0) >= _PAUSED_MS:
+        return None if _actively(group.members) else Reason("slow", {**values, "client": queue.pulled_by}, "full")
+    if not _is_handed_out(group, queue) or not (client := queue.locked_by or queue.held_by[0]):
+        return None
+    return Reason("slow", {**values, "client": client})
+
+
 def _paused(group: GroupState, queue: QueueState) -> Reason | None:
     ago_ms = queue.pulled_ms_ago
     if queue.held_by or ago_ms is None or ago_ms < _PAUSED_MS:
@@ -246,14 +258,13 @@ def _paused(group: GroupState, queue: QueueState) -> Reason | None:
 def _at_the_end(group: GroupState, queue: QueueState) -> Reason | None:
     if queue.behind == 0:
         return Reason("up-to-date", {"end": queue.max_offset})
-    if queue.next_pull < queue.max_offset or not (queue.held_by or queue.locked_by):
+    if not _is_handed_out(group, queue):
         return None
-    if queue.oldest_ms_ago is not None and queue.oldest_ms_ago < _COMMITS_MS:
-        return None  # members commit every few seconds
     values: dict[str, Value] = {
         "group": group.group,
         "count": queue.behind,
         "client": queue.locked_by or queue.held_by[0],
+        "ago_ms": min((each for each in (queue.moved_ms_ago, queue.oldest_ms_ago) if each is not None), default=None),
     }
     if not queue.locked_by:
         return Reason("not-committed", values)
@@ -264,6 +275,15 @@ def _at_the_end(group: GroupState, queue: QueueState) -> Reason | None:
         "next": queue.begin + 1,
     }
     return Reason("order-stuck", {**values, **at, "age_ms": queue.oldest_ms_ago})
+
+
+def _is_handed_out(group: GroupState, queue: QueueState) -> bool:
+    """Return whether a member has had all messages of the queue, the oldest of them perhaps for a minute."""
+    if queue.next_pull < queue.max_offset or not (queue.held_by or queue.locked_by):
+        return False
+    if group.slave_of:
+        return False  # members commit at the master
+    return queue.oldest_ms_ago is None or queue.oldest_ms_ago >= _STILL_MS
 
 
 _RULES: tuple[_Rule, ...] = (
@@ -286,6 +306,7 @@ _RULES: tuple[_Rule, ...] = (
     _read_at_the_master,
     _never_pulled,
     _puller_left,
+    _slow,
     _paused,
     _at_the_end,
 )

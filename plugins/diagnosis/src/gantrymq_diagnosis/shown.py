@@ -59,6 +59,7 @@ def queue_json(group: GroupState, queue: QueueState) -> dict[str, Any]:
         "queue": queue.queue_id,
         "owner": queue.owner,
         "last_pull_ms_ago": queue.pulled_ms_ago,
+        "moved_ms_ago": queue.moved_ms_ago,
         "last_pull_by": queue.pulled_by or None,
         "next_pull": queue.next_pull if queue.next_pull >= 0 else None,
         "committed": queue.committed,

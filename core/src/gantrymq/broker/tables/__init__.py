@@ -33,7 +33,8 @@ class Tables:
         failed = self.stats.plugin_failed
         self.topics = TopicTable(settings, now_ms, failed)
         self.groups = GroupTable(settings, now_ms, failed)
-        self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
+        version_step = settings.number("consumerOffsetUpdateVersionStep")
+        self.offsets = ConsumerOffsets(version_step, now_ms, world.clock.monotonic)
         self.clients = ClientTable(world.clock, self.topics, self.groups, failed)
         self.access = AccessControl(authorizer, settings.text("brokerClusterName"), failed, optional_listeners)
         self.access.has_group = self.groups.view.__contains__

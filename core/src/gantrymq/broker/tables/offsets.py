@@ -18,6 +18,7 @@ from gantrymq.model.queue import Queue
 
 AT = "@"
 MOST_LEFT = 1000
+_SILENT_S = 60.0  # a pull is held for up to 30 s, and clients repeat it at once
 
 _Place = tuple[str, int]  # group and queue id
 _NEVER = LastPull()
@@ -33,13 +34,14 @@ class OffsetChanges(NamedTuple):
 class ConsumerOffsets:
     """Committed offsets: ``topic@group`` to queue id to the next offset to consume."""
 
-    def __init__(self, version_step: int, now_ms: Callable[[], int]) -> None:
+    def __init__(self, version_step: int, now_ms: Callable[[], int], monotonic: Callable[[], float]) -> None:
         """*version_step*: number of commits per increment of the data version."""
         self._table: dict[str, dict[int, int]] = {}
         self._keys_of: dict[str, dict[str, None]] = {}  # topic to its keys in the table
         self._keys_of_group: dict[str, dict[str, None]] = {}
         self._version_step = version_step
         self._now_ms = now_ms
+        self._monotonic = monotonic
         self._commits = 0
         self._pulled: dict[str, dict[_Place, LastPull]] = {}  # by topic; neither this nor _resets has empty tables
         self._resets: dict[str, dict[_Place, int]] = {}
@@ -64,7 +66,7 @@ class ConsumerOffsets:
 
     def empty(self) -> ConsumerOffsets:
         """Return an empty table with the same settings, to be loaded in a thread for `replace`."""
-        return ConsumerOffsets(self._version_step, self._now_ms)
+        return ConsumerOffsets(self._version_step, self._now_ms, self._monotonic)
 
     def replace(self, other: ConsumerOffsets) -> None:
         """Take over the entries and the version of *other*, which is not used any more. Pulls and resets are kept."""
@@ -110,6 +112,8 @@ class ConsumerOffsets:
             queues[queue_id] = queue_offset
             self._changed[key] = None
             self.dirty = True
+            if (pulls := self._pulled.get(topic)) is not None and (last := pulls.get((group, queue_id))) is not None:
+                last.moved_at = self._monotonic()
         self._count_commit()
 
     def _count_commit(self) -> None:
@@ -126,6 +130,9 @@ class ConsumerOffsets:
         last = table.get((group, queue_id))
         if last is None:
             last = table[group, queue_id] = LastPull()
+            last.moved_at = at
+        elif by != last.by or at - last.at > _SILENT_S:
+            last.moved_at = at
         last.next_offset, last.at, last.by = next_offset, at, by
         return last
 

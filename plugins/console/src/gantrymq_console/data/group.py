@@ -45,6 +45,7 @@ class QueueState:
     owner_known: bool = True  # whether no owner means that nobody reads it
     min_offset: Long | None = attrs.field(default=None, converter=optional_long)
     pulled: Long | None = attrs.field(default=None, converter=optional_long)  # next offset of the last pull
+    moved_ms_ago: int | None = None  # the committed offset changed, or its reader began to pull
     halted: bool = False  # whether its owner has pulled or consumed nothing for a minute, as the owner says
 
 
@@ -224,7 +225,7 @@ def _unexplained(broker: str, each: GroupQueue, held: HeldQueues) -> QueueState:
         owner_known=held.complete,
         last_pull_ms_ago=holder.pulled_ms_ago if holder is not None else None,
         pulled=pulled,
-        halted=holder is not None and holder.halted,
+        halted=holder is not None and holder.halts(each.late_ms),
         reason="",
         sentence="",
     )

@@ -13,7 +13,7 @@ import attrs
 from gantrymq.plugin.model import Value
 from gantrymq_admin.progress import lag_sum, oldest_age
 from gantrymq_console.data.group import BrokerReport, GroupHead, GroupReports, QueueState, head_of
-from gantrymq_console.data.queue_bars import FINE, NEUTRAL, QueueBars, bars_of
+from gantrymq_console.data.queue_bars import FINE, NEUTRAL, SLOW, QueueBars, bars_of
 from gantrymq_console.values import Long, optional_long
 
 SHOWN: Final = 50  # findings, and topics, of the first tab
@@ -163,7 +163,7 @@ def _of_queues(broker: str, part: BrokerReport) -> Iterable[_Said]:
     known = {each.reason for each in part.explained.diagnosis}
     for each in part.explained.queues:
         if each.reason not in FINE and each.reason not in known:
-            bad = each.reason not in NEUTRAL
+            bad = each.reason not in {*NEUTRAL, SLOW}
             yield _Said(each.reason, each.sentence, each.values, each.variant, bad, broker, each.topic, each.queue)
 
 

@@ -29,10 +29,18 @@ class Holder:
     pulled_ms_ago: int | None
     consumed_ms_ago: int | None
 
-    @property
-    def halted(self) -> bool:
-        """Whether it has pulled nothing for a minute, or has messages and has consumed none for a minute."""
-        return (self.pulled_ms_ago or 0) > _HALTED_MS or (self.cached > 0 and (self.consumed_ms_ago or 0) > _HALTED_MS)
+    def halts(self, late_ms: int | None) -> bool:
+        """Return whether it has messages and has consumed none for a minute, or has none and has not pulled for one.
+
+        A member that holds as many messages as it may does not pull, and one that was idle has consumed nothing for
+        long: its next message must be older than a minute too.
+
+        Args:
+            late_ms: age of the next message to consume, None if it is not known.
+        """
+        if not self.cached:
+            return (self.pulled_ms_ago or 0) > _HALTED_MS
+        return min(self.consumed_ms_ago or 0, late_ms or 0) > _HALTED_MS
 
 
 @attrs.frozen

@@ -13,6 +13,9 @@ from gantrymq_console.values import Long, optional_long
 
 FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # reasons that name no problem
 NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed", "lite-unsubscribed"})
+SLOW: Final = "slow"  # a reason that names no stop
+_GOES_ON: Final = frozenset({SLOW, "different-subscriptions", "nothing-matches"})  # reasons of members that read
+_STILL_MS: Final = 60_000
 _UNREAD: Final = frozenset({"nobody-online", "not-owned", "owner-left", "lock-of-a-dead-client"})
 BAD: Final = ("stuck", "unread")
 MOST: Final = 512  # bars on a page
@@ -28,8 +31,8 @@ class QueueBar:
     queue: int
     member: int | None  # its reader's place in `QueueBars.members`; None: nobody, or unknown
     state: str
-    """One of: stuck (messages wait and its reader does not go on), unread (messages wait and nobody reads it), moving,
-    done (no message waits), idle (nobody reads it, none waits), unknown."""
+    """One of: stuck (messages wait and its reader has not gone on for a minute), unread (messages wait and nobody reads
+    it), moving, done (no message waits), idle (nobody reads it, none waits), unknown."""
     read: Long | None = attrs.field(converter=optional_long)  # messages that the group has consumed and that are stored
     in_flight: Long | None = attrs.field(converter=optional_long)  # pulled by the reader and not committed
     waiting: Long | None = attrs.field(converter=optional_long)
@@ -162,6 +165,13 @@ def _is_shared(queue: QueueState) -> bool:
     return bool({queue.reason, queue.variant} & {"popped", "broadcasting"})
 
 
+def _goes_on(queue: QueueState) -> bool:
+    """Return whether the committed offset has changed within a minute, or the reader may not have had time for it."""
+    if queue.moved_ms_ago is not None and queue.moved_ms_ago < _STILL_MS:
+        return True
+    return queue.reason == SLOW or (queue.reason in _GOES_ON and (queue.lag_ms or 0) < _STILL_MS)
+
+
 def _state(queue: QueueState) -> str:
     if queue.behind is None:
         return "unknown"
@@ -171,5 +181,5 @@ def _state(queue: QueueState) -> str:
     if nobody or queue.reason in _UNREAD:
         return "unread"
     if queue.halted or queue.reason not in ("", *FINE):
-        return "stuck"
+        return "moving" if _goes_on(queue) else "stuck"
     return "moving" if queue.owner is not None or queue.reason else "unknown"
