@@ -17,7 +17,7 @@ from gantrymq.errors import BrokerRefused, CallTimeout, NoMessageFound
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq_admin import resending
-from gantrymq_console.data import dead_letters, resend_notes
+from gantrymq_console.data import dead_letters, resend_notes, resends
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.resend_notes import ResendNotes
 
@@ -188,6 +188,41 @@ def test_the_caption_names_what_is_listed_and_the_count_is_of_all(dead, monkeypa
         page = dead.get(f"/groups/billing/dlq?sent={sent}")
         before, _, after = page.text.partition(caption)
         assert after and "3 dead letters" in before and "dead letters" not in after.partition("Send again")[0]
+
+
+def test_the_page_of_a_run_leads_to_what_it_sent_whatever_came_later(dead, monkeypatch):
+    monkeypatch.setattr("gantrymq_console.data.resends._CHUNK", 1)
+    send_all(dead)
+    dead.running.run(make_dead(dead, "billing", [b"four", b"five"]))
+    job = list(dead.console.jobs._jobs.values())[-1]
+    page = dead.get(dead.get(f"/groups/billing/dlq/{job.id}").link("What became of them"))
+    assert "3 dead letters" in page.text and "until" in page.text
+    data = dead.api(f"/groups/billing/dlq?{page.url.partition('?')[2]}")["data"]
+    assert ([each["keys"] for each in data["letters"]], data["looked_at"]) == (["three", "two", "one"], 3)
+    assert dead.api("/groups/billing/dlq?sent=all&until=1")["data"]["letters"] == []
+    assert dead.get("/groups/billing/dlq?until=x").status == 400
+
+
+def test_a_page_whose_time_is_over_leads_to_older_letters(dead, monkeypatch):
+    monkeypatch.setattr("gantrymq_console.data.resends._CHUNK", 1)
+    send_all(dead)
+    dead.running.run(make_dead(dead, "billing", [b"four"]))
+    forget_fates(dead)  # and the list
+    assert keys(dead, "yes") == ["three", "two", "one"]
+    looked, real = [], resends.states_of
+
+    async def slow(*words):
+        looked.append(words)
+        if len(looked) == 1:
+            monkeypatch.setattr("gantrymq_console.data.resends._LEFT_S", 1e9)  # the time of the page is over
+        return await real(*words)
+
+    monkeypatch.setattr(resends, "states_of", slow)
+    page = dead.get("/groups/billing/dlq?sent=yes")
+    assert "The newest letter of this time is none of these." in page.text and "Next" not in page.text
+    assert "No letter was looked at" in dead.get("/groups/billing/dlq?sent=yes").text
+    monkeypatch.setattr("gantrymq_console.data.resends._LEFT_S", 0.7)
+    assert "three" in dead.get(page.link("Look at older ones")).text
 
 
 def test_a_page_of_letters_ends_where_more_are_left(dead):

@@ -108,10 +108,12 @@ class Progress:
     failures: list[tuple[str, str]] = attrs.field(factory=list)  # place and sentence, also of unknown ones
     by_topic: dict[str, int] = attrs.field(factory=dict)
     next_offset: dict[str, int] = attrs.field(factory=dict)  # by broker, where to continue
+    first_ms: int = 0  # store times of the letters that were sent, or may have been; 0: none was
+    last_ms: int = 0
 
 
-async def letters_of(cluster: Cluster, group: str, since_ms: int) -> Letters:
-    """Return the dead letters stored since *since_ms*, 0 for all.
+async def letters_of(cluster: Cluster, group: str, since_ms: int, until_ms: int = 0) -> Letters:
+    """Return the dead letters stored since *since_ms*, and not after *until_ms*; 0 is no bound.
 
     Raises:
         GroupNotExist: no broker knows the group.
@@ -126,6 +128,9 @@ async def letters_of(cluster: Cluster, group: str, since_ms: int) -> Letters:
             raise
         queues = []  # a group without failures so far
     for each in queues:
+        if until_ms:
+            end = await _first_since(cluster, each, until_ms + 1)
+            each = attrs.evolve(each, max_offset=max(end, each.min_offset))
         count += each.count
         start = max(each.min_offset, each.max_offset - _MOST_READ)
         async for page in pages(cluster.reader, each.queue, start, each.max_offset):
@@ -148,9 +153,13 @@ async def resend(
     """
     progress = job.progress
     reported = set[str]()
+    times = dict[str, int]()  # store times of the batch
 
     def report(outcome: Outcome) -> None:
         reported.add(outcome.place)
+        if outcome.place in times and outcome.result in ("sent", "unknown"):
+            at_ms = times[outcome.place]
+            progress.first_ms, progress.last_ms = min(progress.first_ms or at_ms, at_ms), max(progress.last_ms, at_ms)
         progress.failures = [each for each in progress.failures if each[0] != outcome.place]
         if outcome.reason and len(progress.failures) < _MOST_FAILURES:
             progress.failures.append((outcome.place, outcome.reason))
@@ -177,6 +186,7 @@ async def resend(
                 if job.stop_asked:
                     break
                 reported.clear()
+                times = {place_of(letter): letter.store_timestamp for letter in batch}
                 try:
                     if not selection.once_more or notes.unknown(selection.group):
                         await _check_searchable(cluster)

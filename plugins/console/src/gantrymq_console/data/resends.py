@@ -63,7 +63,7 @@ class Picked(Generic[Listed]):
 
     letters: Sequence[Listed]
     states: Mapping[str, SentAgain] | None  # by place; None: brokers cannot search, and all letters are listed
-    more: bool  # whether there are more of them
+    more: bool  # whether there are more of them among those looked at
     looked_at: int  # letters, from the newest on
 
 
@@ -97,7 +97,8 @@ async def pick(
 ) -> Picked[Listed]:
     """Return the letters with the state *wanted*, or all, from number *start* on, and the fates of copies.
 
-    Letters are looked up until the page is full. If the brokers cannot search, that is in `Asking.missing`.
+    Letters are looked up until the page is full, or its time is over. If the brokers cannot search, that is in
+    `Asking.missing`.
     """
     await notes.load()
     found = list[Listed]()
@@ -115,7 +116,7 @@ async def pick(
     if wanted == "all":
         shown, more, looked_at = found, len(letters) > start + count, len(letters)
     else:
-        shown, more = found[start : start + count], len(found) > start + count or looked_at < len(rest)
+        shown, more = found[start : start + count], len(found) > start + count
     kept = {each.place: states[each.place] for each in shown}
     return Picked(shown, await _with_fates(cluster, asking, group, kept), more, looked_at)
 

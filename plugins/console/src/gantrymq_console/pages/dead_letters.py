@@ -54,6 +54,7 @@ class LettersPage:
     head: GroupHead | None  # None: brokers keep dead letters of a group that they do not know any more
     hours: str
     since_ms: int  # a fixed time instead of *hours*; 0: none
+    until_ms: int  # 0: no bound
     count: Long
     causes: Sequence[Cause]
     start: int
@@ -63,6 +64,9 @@ class LettersPage:
     more: bool  # whether more are on the next page
     looked_at: int  # letters, from the newest on
     sent_again: Mapping[str, SentAgain] | None  # by place; None: unknown, and all letters are listed
+    go_on_ms: (
+        int  # the time of the page was over, and this is the store time of the last letter looked at; 0: it was not
+    )
     may_send: bool
     running: str  # user who sends letters of the group again now; empty: nobody at this console
 
@@ -76,14 +80,14 @@ async def show(context: RequestContext) -> View:
     """Show the newest dead letters and their causes."""
     group, hours = context.names["group"], context.choice("hours", _HOURS)
     asking = Asking(context.console.world.clock)
-    since = context.number("since", 0) or _since(context, hours)
+    since, until = context.number("since", 0) or _since(context, hours), context.number("until", 0)
     head, found = await asyncio.gather(
         _head(context, asking),
         asking.needed(
             context.cluster.shared(
-                ("dead letters", group, hours, context.text("since")),
+                ("dead letters", group, hours, context.text("since"), until),
                 5,
-                lambda: dead_letters.letters_of(context.cluster, group, since),
+                lambda: dead_letters.letters_of(context.cluster, group, since, until),
             )
         ),
     )
@@ -91,11 +95,13 @@ async def show(context: RequestContext) -> View:
     picked = await resends.pick(
         *(context.cluster, context.console.resend_notes, asking, group, letters), sent, context.start, context.rows
     )
+    late = picked.looked_at < len(letters) and not picked.more
     data = LettersPage(
         group,
         head,
         hours,
         context.number("since", 0),
+        until,
         found.value.count,
         found.value.causes[:20],
         context.start,
@@ -105,11 +111,12 @@ async def show(context: RequestContext) -> View:
         picked.more,
         picked.looked_at,
         picked.states,
+        letters[picked.looked_at - 1].since_ms if late and picked.looked_at else 0,
         context.may(Role.OPERATOR),
         _sender(context, group),
     )
     # The command lists the oldest letters.
-    whole = hours == "all" and not data.since_ms and len(data.letters) == data.count
+    whole = hours == "all" and not (data.since_ms or until) and len(data.letters) == data.count
     command = f"group dlq list {quote(group)}" + (f" --max {int(data.count)}" if data.letters else "") if whole else ""
     fixed = {"hours": None, "since": since} if since and not data.since_ms else None
     return View("dead_letters.html", data, command, asking.missing, found.as_of_ms, title=group, fixed=fixed)
@@ -213,6 +220,8 @@ class JobPage:
     failures: Sequence[tuple[str, str]]
     by_topic: Mapping[str, int]
     next_offset: Mapping[str, int]
+    first_ms: int  # store times of the letters that were sent, or may have been; 0: none was
+    last_ms: int
     failure: str
 
 
@@ -233,6 +242,8 @@ async def show_job(context: RequestContext) -> View:
         progress.failures,
         progress.by_topic,
         progress.next_offset,
+        progress.first_ms,
+        progress.last_ms,
         job.failure,
     )
     return View("dead_letters_job.html", data, title=progress.group)
