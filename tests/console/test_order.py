@@ -155,6 +155,8 @@ def test_groups_of_a_topic_at_two_brokers_are_a_least_number(visitor, brokers):
     rows = {each["name"]: each for each in visitor.api("/topics?sort=name")["data"]["topics"]}
     assert (rows["Z"]["groups"], rows["Z"]["at_least"]) == (1, ["groups"])
     assert (rows["X"]["groups"], rows["X"]["at_least"]) == (1, [])
+    assert "each broker may have other groups" in visitor.get("/topics").text
+    assert "each broker may have other groups" not in visitor.get("/topics?filter=x").text
 
 
 def test_a_silent_broker_without_summaries_does_not_use_up_the_time_of_the_others(visitor, brokers, monkeypatch):

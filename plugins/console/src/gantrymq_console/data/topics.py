@@ -64,7 +64,12 @@ class TopicRow(ListRow):
     newest_ms: int | None = None
     in_per_s: float | None = None
     out_per_s: float | None = None
-    groups: int | None = None
+    groups: int | None = None  # of the broker with the most of them; in `at_least` if several brokers may have others
+
+    @property
+    def several(self) -> bool:
+        """Whether `groups` is a least number although all brokers answer."""
+        return "groups" in self.at_least
 
 
 @attrs.frozen
