@@ -167,6 +167,23 @@ def test_a_setting_that_changed_twice_is_told_once_with_its_first_value(past):
     ]
 
 
+def test_a_setting_that_was_changed_back_has_not_changed_from_a_value_to_itself(visitor, past):
+    past.events = [
+        mark(past, 50, "setting", "a", key="brokerPermission", old="6", new="4"),
+        mark(past, 45, "setting", "a", key="x", old="5", new="6"),
+        mark(past, 40, "setting", "a", key="brokerPermission", old="4", new="6"),
+    ]
+    assert [(word, fields["key"]) for word, _, _, fields in told(past)] == [
+        ("setting", "x"),
+        ("setting_back", "brokerPermission"),
+    ]
+    page = visitor.get("/").text
+    assert "Setting brokerPermission of broker a was changed and has its value from before again: 6" in page
+    assert "from 6 to 6" not in page
+    past.events = past.events[:2]
+    assert [word for word, *_ in told(past)] == ["setting", "setting"]
+
+
 @pytest.mark.parametrize(
     ("first", "last", "late_s", "is_told"),
     [

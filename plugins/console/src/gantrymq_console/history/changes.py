@@ -25,6 +25,7 @@ _LEVELS: Final = {
     "lag": "warn",
     "group_silent": "warn",
     "setting": "neutral",
+    "setting_back": "neutral",
     "broker_back": "neutral",
     "group_new": "neutral",
     "group_back": "neutral",
@@ -127,9 +128,15 @@ def _of_marks(marks: Iterable[Mark]) -> list[Change]:
         last[key] = each
         times[key] += 1
     changes = [
-        Change(each.word, each.kind, each.name, each.at_ms, times[key], each.fields) for key, each in last.items()
+        Change(_word_of(each), each.kind, each.name, each.at_ms, times[key], each.fields) for key, each in last.items()
     ]
     return changes[::-1]
+
+
+def _word_of(mark: Mark) -> str:
+    """Return the word of a change; of a setting that has the value that it had before, ``setting_back``."""
+    is_back = mark.word == "setting" and mark.fields.get("old") == mark.fields.get("new")
+    return "setting_back" if is_back else mark.word
 
 
 def _of_lags(lags: Mapping[str, tuple[float, float]], late_s: Mapping[str, tuple[float, float]]) -> list[Change]:
