@@ -16,7 +16,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import brokers as brokers_data
 from gantrymq_console.data import brokers as copies_data
 from gantrymq_console.data import nameservers as settings_data
-from gantrymq_console.data.brokers import state_of
+from gantrymq_console.data.brokers import free_of, state_of
 from gantrymq_console.data.cluster import BrokerAddress
 from gantrymq_console.pages import brokers as brokers_page
 from gantrymq_console.web.texts import texts_of
@@ -238,6 +238,40 @@ def test_only_an_admin_may_change_a_broker(gantrymq_broker):
             assert not [each for each in page.forms if each.method == "post" and "/brokers/" in each.action]
         for path in ("permission", "clean", "forget", "settings/defaultQueryMaxNum"):
             assert visitor.request("POST", f"/brokers/{broker['name']}/{path}", data={}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("capacity", "used", "expected"),
+    [
+        ("Total : 252.0 GiB, Free : 184.9 GiB.", 0.74, ("23.6 GiB", True)),  # RocketMQ 5.3.3; df: 24 GiB available
+        ("Total : 252.0 GiB, Free : 24.0 GiB.", 0.7365, ("24.0 GiB", False)),  # GantryMQ on the same disk
+        ("Total : 100.0 GiB, Free : 60.0 GiB.", 0.41, ("60.0 GiB", False)),  # a share that was rounded up
+        ("Total : 100.0 GiB, Free : 60.0 GiB.", 0.4, ("60.0 GiB", False)),  # of the whole disk, as before RocketMQ 5
+        ("Total : 1.0 TiB, Free : 500.0 GiB.", 1.0, ("0.0 B", True)),
+        ("Total : 1000 B, Free : 200 B.", 0.0, ("200 B", False)),
+        ("Total : 1000 B, Free : 200 B.", None, ("200 B", False)),
+        ("Total : 1.0.0 GiB, Free : 1.0 GiB.", 0.5, ("1.0 GiB", False)),
+        ("Total : 9 parsecs, Free : 1.0 GiB.", 0.5, ("1.0 GiB", False)),
+        ("", 0.5, ("", False)),
+    ],
+)
+def test_free_space_is_what_the_broker_may_use(capacity, used, expected):
+    """The free space of Java's brokers has the blocks reserved for root."""
+    assert free_of(capacity, used) == expected
+
+
+def test_a_computed_free_space_is_said_to_be_one(visitor, monkeypatch):
+    visitor.get("/about")
+    real = visitor.cluster.admin.runtime_info
+
+    async def reserved(address):
+        capacity = "Total : 252.0 GiB, Free : 184.9 GiB."
+        return {**await real(address), "commitLogDirCapacity": capacity, "commitLogDiskRatio": "0.74"}
+
+    monkeypatch.setattr(visitor.cluster.admin, "runtime_info", reserved)
+    for path in ("/", "/brokers", "/brokers/broker-a"):
+        page = visitor.get(path).text
+        assert "74% used about 23.6 GiB free" in page, path
 
 
 def test_the_state_of_other_versions():

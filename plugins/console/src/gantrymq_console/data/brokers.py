@@ -29,7 +29,9 @@ _DISK_FULL: Final = 0.9  # brokers refuse messages at about this
 
 _DISK_CAUSES: Final = frozenset({"disk_ratio", "queue_disk_ratio", "free_bytes", "store_quota", "no_room"})
 
-_FREE: Final = re.compile(r"Free : ([\d.]+ \w+)")
+_CAPACITY: Final = re.compile(r"Total : ([\d.]+) (\w+), Free : ([\d.]+) (\w+)")
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_WHOLE_PERCENT: Final = 0.01  # by which Java's used share may be rounded up
 
 
 @attrs.frozen
@@ -53,6 +55,7 @@ class BrokerState:
     out_today: Long | None = attrs.field(default=None, converter=optional_long)
     disk_used: float | None = None  # of the file system of the log, 0 to 1
     disk_free: str = ""  # with its unit
+    disk_free_about: bool = False  # whether it was computed, because the broker's figure has blocks reserved for root
     log_min: Long | None = attrs.field(default=None, converter=optional_long)  # offsets in bytes
     log_max: Long | None = attrs.field(default=None, converter=optional_long)
     # Bytes of the log without queue entries yet.
@@ -182,7 +185,8 @@ def _silent(known: _Known, problem: str) -> BrokerState:
 
 def state_of(at: BrokerAddress, info: Mapping[str, str]) -> BrokerState:
     """Return the state of a broker from its runtime info, of any version."""
-    free = _FREE.search(info.get("commitLogDirCapacity", ""))
+    used = rate(info.get("commitLogDiskRatio"))
+    free, about = free_of(info.get("commitLogDirCapacity", ""), used)
     figures = runtime_figures(info)
     return record_of(
         BrokerState,
@@ -191,8 +195,9 @@ def state_of(at: BrokerAddress, info: Mapping[str, str]) -> BrokerState:
         registered=True,
         answers=True,
         version=figures.version or "",
-        disk_used=rate(info.get("commitLogDiskRatio")),
-        disk_free=free[1] if free else "",
+        disk_used=used,
+        disk_free=free,
+        disk_free_about=about,
         log_min=figures.log_min_offset,
         log_max=figures.log_max_offset,
         undispatched=figures.dispatch_behind_bytes,
@@ -201,6 +206,30 @@ def state_of(at: BrokerAddress, info: Mapping[str, str]) -> BrokerState:
         refusal_values=_values(info.get("storeRefusalValues", "")),
         unwritten=info.get("unwrittenFiles", ""),
     )
+
+
+def free_of(capacity: str, used: float | None) -> tuple[str, bool]:
+    """Return the free space that a broker may use, with its unit, and whether it is about that.
+
+    Java's figure has the blocks that are reserved for root, its used share has not (getDiskPartitionSpaceUsedPercent of
+    RocketMQ 5: used / (used + usable)). If the two differ, the share tells what may be used.
+    """
+    found = _CAPACITY.search(capacity)
+    if found is None:
+        return "", False
+    told = f"{found[3]} {found[4]}"
+    if used is None or not _WHOLE_PERCENT < used <= 1 or found[2] not in _UNITS or found[4] not in _UNITS:
+        return told, False
+    try:
+        total, free = (float(found[at]) * 1024 ** _UNITS.index(found[at + 1]) for at in (1, 3))
+    except ValueError:
+        return told, False
+    most = (total - free) * (1 / (used - _WHOLE_PERCENT) - 1)
+    if free <= most + total / 100:
+        return told, False
+    usable = max(0.0, (total - free) * (1 / used - 1))
+    power = min(max(0, int(usable).bit_length() - 1) // 10, len(_UNITS) - 1)
+    return f"{usable / 1024**power:.1f} {_UNITS[power]}", True
 
 
 def _values(text: str) -> dict[str, str | int]:
