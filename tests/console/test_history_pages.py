@@ -230,6 +230,16 @@ def test_pages_say_why_a_history_cannot_be_read(visitor, past):
     assert visitor.get("/topics").status == 200
 
 
+def test_a_history_that_cannot_be_read_names_no_source_of_curves(visitor, past):
+    past.origin = "10.0.0.9:9090"
+    assert "Curves are from Prometheus at 10.0.0.9:9090" in visitor.get("/history").text
+    visitor.cluster.forget()
+    past.failure = "Prometheus at 10.0.0.9:9090 cannot be read: Connection refused."
+    for path in ("/", "/history"):
+        page = visitor.get(path).text
+        assert past.failure in page and "Curves are from" not in page, path
+
+
 def test_what_is_wrong_with_keeping_a_history_is_said_beside_it(visitor, past):
     past.problem = "The disk of the history is full."
     page = visitor.get("/history")

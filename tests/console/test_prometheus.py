@@ -477,8 +477,9 @@ def test_a_server_that_does_not_answer_is_not_waited_for_and_is_left_alone_for_a
 def test_nobody_listens():
     async def work(site):
         site.server.close()
-        with pytest.raises(HistoryUnavailable, match="cannot be read: .*[Cc]onnect"):
+        with pytest.raises(HistoryUnavailable, match=r"cannot be read: .*[Cc]onnect") as caught:
             await site.history.curves("cluster", "", WINDOW)
+        assert "Errno" not in str(caught.value)
 
     run(work, answering())
 
@@ -560,7 +561,7 @@ def test_the_service_of_a_broker_reads_prometheus(gantrymq_broker_factory):
     with urllib.request.urlopen(service.url, timeout=20) as page:
         found = page.read().decode()
     assert "Prometheus cannot be asked: " in found, "no broker is registered in this process"
-    assert "Curves are from Prometheus at 127.0.0.1:1" in found
+    assert "Curves are from" not in found
 
 
 def test_a_setting_that_is_no_address_stops_the_start(gantrymq_broker_factory):

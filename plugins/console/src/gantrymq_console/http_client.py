@@ -98,10 +98,16 @@ async def post(
     try:
         found = await within(world.clock, timeout_s, _post(world, to, target, headers, body, most_bytes))
     except (OSError, h11.ProtocolError, ValueError, EOFError) as problem:  # ssl.SSLError is an OSError
-        raise RequestFailed(str(problem) or type(problem).__name__) from problem
+        raise RequestFailed(_sentence_of(problem)) from problem
     if found is None:
         raise RequestFailed(f"no response within {timeout_s:g} s")
     return found
+
+
+def _sentence_of(problem: Exception) -> str:
+    """Return what happened, without the number of an error of the operating system."""
+    system = isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError)
+    return (system and problem.strerror) or str(problem) or type(problem).__name__
 
 
 async def _post(
