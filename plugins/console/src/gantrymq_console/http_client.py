@@ -106,8 +106,8 @@ async def post(
 
 def _sentence_of(problem: Exception) -> str:
     """Return what happened, without the number of an error of the operating system."""
-    system = isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError)
-    return (system and problem.strerror) or str(problem) or type(problem).__name__
+    words = problem.strerror if isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError) else ""
+    return words or str(problem) or type(problem).__name__
 
 
 async def _post(
