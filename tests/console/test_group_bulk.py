@@ -111,6 +111,28 @@ def test_numbers_that_changed_are_shown_again(filled):
     assert filled.confirm(again).status == 200
 
 
+def test_messages_that_come_do_not_stop_a_reset_to_the_end(filled):
+    preview = press(filled, "reset", target="last", **boxes("archive"))
+    assert "these numbers move" in preview.text
+    filled.running.run(filled.running.cluster.send("Orders", b"new"))
+    assert filled.confirm(preview).status == 200
+    (row,) = done(filled)["rows"]
+    assert (row["state"], row["skipped"]) == ("done", "3")
+    filled.running.run(filled.running.cluster.send("Orders", b"newer"))
+    page = filled.get("/groups/archive/offsets")
+    form = next(each for each in page.forms if "target" in each.fields)
+    one = filled.post(form.action, {**form.fields, "topic": "Orders", "target": "last"})
+    assert "messages that come until then are skipped too" in one.text
+    filled.running.run(filled.running.cluster.send("Orders", b"newest"))
+    told = filled.confirm(one)
+    assert told.status == 200 and "2 are skipped" in told.text
+    form = next(each for each in filled.get("/groups/shipping/offsets").forms if "target" in each.fields)
+    first = filled.post(form.action, {**form.fields, "topic": "Orders", "target": "first"})
+    assert "are skipped too" not in first.text
+    commit(filled, "shipping", "Orders", 4)
+    assert filled.confirm(first).status == 409
+
+
 def test_consumption_is_stopped_and_allowed(filled):
     filled.confirm(press(filled, "stop", **boxes("archive", "shipping")))
     assert done(filled)["done"] == 2

@@ -131,6 +131,13 @@ def test_a_confirmed_deletion_runs_only_if_the_groups_are_those_that_were_shown(
     assert orders.get("/topics/Orders").status == 200
 
 
+def test_messages_that_come_do_not_stop_a_deletion(orders):
+    preview = orders.submit(orders.get("/topics/Orders/settings"), "/topics/Orders/delete")
+    orders.running.run(orders.running.cluster.send("Orders", b"new"))
+    assert "Topic Orders was deleted." in orders.confirm(preview, typed="Orders").text
+    assert "deletes 4 messages" in [each.change for each in orders.audit.entries]
+
+
 def test_groups_and_members_that_consume_a_topic(orders):
     commit(orders, "Readers", "Orders")
     twin = orders.api("/topics/Orders/groups")["data"]

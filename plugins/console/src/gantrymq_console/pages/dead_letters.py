@@ -64,9 +64,7 @@ class LettersPage:
     more: bool  # whether more are on the next page
     looked_at: int  # letters, from the newest on
     sent_again: Mapping[str, SentAgain] | None  # by place; None: unknown, and all letters are listed
-    go_on_ms: (
-        int  # the time of the page was over, and this is the store time of the last letter looked at; 0: it was not
-    )
+    go_on_ms: int  # store time of the last letter looked at, if the time of the page was over; otherwise 0
     may_send: bool
     running: str  # user who sends letters of the group again now; empty: nobody at this console
 

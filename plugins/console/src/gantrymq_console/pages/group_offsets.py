@@ -64,6 +64,7 @@ class ResetPreview:
     attributes_left_out: tuple[str, ...]
     queues: tuple[QueueMove, ...]
     total: int
+    to_end: bool  # the target is the end of each queue
 
     @property
     def shown(self) -> tuple[QueueMove, ...]:
@@ -87,7 +88,7 @@ async def _preview_reset(context: RequestContext, form: Form) -> Preview:
     command = f"group reset {quote(name)} -t {quote(topic)} --to {to_text(target)}" + (
         f" -q {queue}" if queue is not None else ""
     )
-    data = _shown(name, "", (done,), target.time_ms)
+    data = _shown(name, "", (done,), target)
     return Preview("group_reset.html", data, command, name, _told(data), steady=steady_of((done,), target))
 
 
@@ -102,7 +103,7 @@ async def _preview_clone(context: RequestContext, form: Form) -> Preview:
     done = await _clone(context, form, group, dry_run=True)
     topic = form.get("topic", "").strip()
     command = f"group clone -s {quote(source)} -g {quote(group)}" + (f" -t {quote(topic)}" if topic else "")
-    data = _shown(group, source, done, None)
+    data = _shown(group, source, done, OffsetTarget())
     return Preview("group_reset.html", data, command, group, _told(data), steady=steady_of(done, OffsetTarget()))
 
 
@@ -184,16 +185,16 @@ async def _outcome(context: RequestContext, key: str, done: tuple[OffsetReset, .
         "skipped": sum(each.skipped for each in done),
         "again": sum(each.read_again for each in done),
     }
-    return Outcome(key, fields, f"groups/{group}/queues", data=_shown(group, "", done, None))
+    return Outcome(key, fields, f"groups/{group}/queues", data=_shown(group, "", done, OffsetTarget()))
 
 
-def _shown(group: str, source: str, done: tuple[OffsetReset, ...], time_ms: int | None) -> ResetPreview:
+def _shown(group: str, source: str, done: tuple[OffsetReset, ...], target: OffsetTarget) -> ResetPreview:
     queues = tuple(_move(each.topic, move) for each in done for move in each.moves)
     return ResetPreview(
         group,
         source,
         tuple(each.topic for each in done),
-        time_ms,
+        target.time_ms,
         max((each.online for each in done), default=0),
         any("members" in each.ways for each in done),
         Long(sum(each.skipped for each in done)),
@@ -202,6 +203,7 @@ def _shown(group: str, source: str, done: tuple[OffsetReset, ...], time_ms: int 
         tuple(sorted({name for each in done for name in each.attributes_left_out})),
         queues,
         len(queues),
+        target.edge == "latest",
     )
 
 

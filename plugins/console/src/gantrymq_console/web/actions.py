@@ -229,6 +229,6 @@ def _dry_run(given: Mapping[str, str]) -> bool:
 
 
 def _digest(preview: Preview) -> str:
-    facts = preview.data if preview.steady is None else preview.steady
-    text = json.dumps([to_json(facts), preview.target, preview.change], sort_keys=True)
+    facts = [preview.data, preview.change] if preview.steady is None else [preview.steady]
+    text = json.dumps([to_json(facts), preview.target], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

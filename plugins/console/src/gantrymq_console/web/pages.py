@@ -165,7 +165,7 @@ class Preview:
     command: str = ""
     target: str = ""  # the name to type with Confirm.TYPE_NAME, and in the audit log
     change: str = ""  # for the audit log, such as "24 -> 8 queues"
-    steady: Any = None  # compared at the confirmation instead of *data*, if *data* has numbers that always change
+    steady: Any = None  # compared at the confirmation instead of *data* and *change*, if these have numbers that move
     form: Mapping[str, str] | None = None  # sent at the confirmation, if not what the form of the action had
 
 
