@@ -257,6 +257,22 @@ def test_a_young_history_says_since_when_it_knows(visitor, past):
     assert "Nothing is known of this in this period." in visitor.get("/history?kind=topic&name=Nothing").text
 
 
+def test_a_period_of_which_one_step_is_known_is_not_said_to_be_unknown(visitor, past):
+    past.since_ms = past.now_ms - 10 * MIN_MS
+    past.put("topic", "Young", "in", lambda at: 4.5 if past.now_ms // HOUR_MS == at // HOUR_MS else None)
+    address = "/history?kind=topic&name=Young"
+    page = visitor.get(f"{address}&range=30d").text
+    assert "So far one value of this period is known, as each value stands for 60 minutes of it" in page
+    assert "Nothing is known" not in page
+    table = visitor.get(f"{address}&range=30d&view=table").text
+    assert "4.5/s" in table and "Nothing is known" not in table
+    past.put("topic", "Both", "in", lambda at: 4.5)
+    past.put("topic", "Both", "out", {past.now_ms // FINE_MS * FINE_MS: 1.0})
+    page = visitor.get("/history?kind=topic&name=Both").text
+    assert "One value is known in this period, too few for a chart: Messages out" in page
+    assert "Unknown in this period" not in page
+
+
 def test_a_slow_history_does_not_hold_a_page(past):
     clock = ManualClock(past.now_ms / 1000)
 

@@ -65,8 +65,13 @@ class SubjectHistory:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Words of the curves of which less than two points are known in this period."""
-        return tuple(each.word for each in self.curves if len(each.known) < 2)
+        """Words of the curves of which nothing is known in this period."""
+        return tuple(each.word for each in self.curves if not each.known)
+
+    @property
+    def single(self) -> tuple[str, ...]:
+        """Words of the curves of which one point is known in this period, too few to draw."""
+        return tuple(each.word for each in self.curves if len(each.known) == 1)
 
     @property
     def has_earlier(self) -> bool:
