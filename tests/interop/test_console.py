@@ -401,6 +401,22 @@ def test_on_paper_there_are_facts_without_navigation(visitor, site):
     assert visitor.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
+def test_a_message_on_paper_is_whole_and_not_wider_than_the_paper(visitor, site):
+    visitor.page.set_viewport_size({"width": 800, "height": 1000})
+    visitor.page.emulate_media(media="print")
+    visitor.page.goto(site.url + f"messages/{site.ids[7]}?topic=Orders")
+    visitor.page.evaluate(
+        "document.querySelector('.lanes').setAttribute('viewBox', '0 0 1800 300');"
+        "document.querySelector('.lanes').setAttribute('width', '1800')"
+    )  # as of a message with 15 events
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 800
+    sections = visitor.page.locator("details.rest")
+    assert sections.count() == 3
+    for each in sections.all():
+        assert each.locator("> :not(summary)").first.is_visible(), each.text_content()
+    assert not visitor.page.locator(".page-link").is_visible()
+
+
 def test_undecided_transactions_that_a_broker_does_not_list_are_unknown(visitor, site, request):
     visitor.page.goto(site.url + "transactions")
     of = request.node.callspec.params["site"]
