@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -307,6 +308,15 @@ def test_the_picture_has_a_lane_for_each_group_and_writes_distances():
     assert "<b>" not in svg and "\u202e" not in svg and "style=" not in svg
     assert svg.count('class="line open"') == 2 and "Time line of 3 events in 3 lanes" in svg
     ElementTree.fromstring(svg)
+
+
+def test_events_of_one_level_have_marks_of_their_own():
+    group = {"group": "billing"}
+    words = [("put_back", "warn"), ("retried", "warn"), ("consumed", "good"), ("sent_again", "good"), ("failed", "bad")]
+    words += [("dead_letter", "bad"), ("stored", "good")]
+    moments = [Moment(1000 * at, f"message.line.{word}", sign, group) for at, (word, sign) in enumerate(words, 1)]
+    marks = re.findall(r"</title>(<[^>]+>)<path d=\"([^\"]+)\"/></g>", picture(moments, ()))
+    assert len(set(marks)) == len(words)
 
 
 @pytest.mark.parametrize("at_ms", ["9" * 400, "-" + "9" * 400, "9" * 18, "-1"])

@@ -31,6 +31,11 @@ _SIGNS: Final = {
     "unknown": "",
 }
 """Lines in the circle of an event."""
+_AGAIN: Final = "M-5 0H4M1-3l3 3-3 3"
+_SIGNS_OF_WORDS: Final = {"retried": _AGAIN, "sent_again": _AGAIN, "sent_again_by": _AGAIN}
+"""Lines of events that differ from others of their level: a copy for another try is not the failure before it."""
+_STORED: Final = frozenset({"stored", "retried", "dead_letter"})
+"""Events that are squares: a broker stored the message, or a copy of it."""
 
 
 class _Event(NamedTuple):
@@ -116,11 +121,11 @@ def _marks(own: Sequence[_Event], times: Sequence[int], places: Sequence[int], y
         used[column] = beside + 1
         if beside > 2:  # they would reach the next time
             continue
-        kind = "square" if each.word in ("dead_letter", "stored") else "circle"
-        shape = '<rect x="-8" y="-8" width="16" height="16"/>' if kind == "square" else '<circle r="8"/>'
+        shape = '<rect x="-8" y="-8" width="16" height="16"/>' if each.word in _STORED else '<circle r="8"/>'
+        lines = _SIGNS_OF_WORDS.get(each.word, _SIGNS[each.sign])
         mark = Markup('<g class="{}" transform="translate({} {})"><title>{}</title>{}<path d="{}"/></g>')
         x = places[column] + 19 * beside
-        found.append(mark.format(each.sign, x, y, _printable(each.sentence), Markup(shape), _SIGNS[each.sign]))
+        found.append(mark.format(each.sign, x, y, _printable(each.sentence), Markup(shape), lines))
     return found
 
 
