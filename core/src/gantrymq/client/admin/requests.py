@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from gantrymq.client.admin.errors import AnswerUnreadable, NotABroker, NotANameServer, RequestNotServed, parsing
+from gantrymq.client.argument_types import check_seconds
 from gantrymq.client.calls.rpc import refused
 from gantrymq.client.connection.base import Part
 from gantrymq.client.errors import RequestRefusedAsUnknown
@@ -50,13 +51,18 @@ class AdminRequests(Part):
         *timeout_s* is for this request only, instead of the attribute.
 
         Raises:
+            InvalidParameter: *timeout_s* is not a number.
             RequestNotServed: the server does not know the request.
             NotABroker, NotANameServer: the server is a name server, or a broker.
             BrokerRefused: the response has another code.
             ConnectFailed, ConnectionLost, CallTimeout: no response.
         """
+        if timeout_s is None:
+            timeout_s = self.timeout_s
+        else:
+            check_seconds(timeout_s)
         try:
-            return await self._started().rpc.call(address, code, header, body, timeout_s=timeout_s or self.timeout_s)
+            return await self._started().rpc.call(address, code, header, body, timeout_s=timeout_s)
         except BrokerRefused as refusal:
             raise await self._explained(refusal, code) from None
 

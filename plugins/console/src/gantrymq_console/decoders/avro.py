@@ -28,7 +28,7 @@ class AvroDecoder:
         try:
             import fastavro
         except ImportError:
-            raise ValueError("Avro needs a package: pip install 'gantrymq-console[avro]'") from None
+            raise ValueError("Avro needs a package: pip install fastavro") from None
         self._fastavro: Any = fastavro
         self._skipped = int(skipped or "0")
         text = Path(file).read_text("utf-8")

@@ -25,7 +25,7 @@ class ProtobufDecoder:
             from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, unknown_fields
             from google.protobuf.message import DecodeError
         except ImportError:
-            raise ValueError("Protobuf needs a package: pip install 'gantrymq-console[protobuf]'") from None
+            raise ValueError("Protobuf needs a package: pip install protobuf") from None
         self._json, self._unknown = json_format, unknown_fields
         self._pool = descriptor_pool.DescriptorPool()
         data = Path(file).read_bytes()
