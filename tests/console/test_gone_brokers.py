@@ -63,6 +63,7 @@ def test_it_is_named(gone, path):
     assert GONE in [each["what"].split()[0] for each in gone.api(path)["missing"]]
     page = gone.get(path)
     assert GONE in page.text and "is missing" in page.text
+    assert page.text.count("not registered at the name servers any more") <= 1
 
 
 def test_sums_are_those_of_the_others(gone):
