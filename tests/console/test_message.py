@@ -123,6 +123,8 @@ def test_the_search_finds_keys_ids_topics_and_groups(visitor):
         assert [hit["unique_id"] for hit in visitor.api(f"/search?q={each}")["data"]["hits"]] == [sent.message_id]
     assert ("Orders", "http://127.0.0.1:8088/topics/Orders") in visitor.get("/search?q=rder").links
     assert visitor.api("/search?q=nothing-like-it")["data"]["hits"] == []
+    asked = visitor.get("/search?q=nothing-like-it").text
+    assert "These topics were searched for it, as a key and as a unique id: Orders" in asked
     assert "Type a key" in visitor.get("/search").text
 
 
@@ -142,7 +144,7 @@ def test_a_search_in_all_topics_shows_its_price_first(visitor, gantrymq_broker):
     assert [each["unique_id"] for each in data["rows"]] == [sent.message_id]
     assert data["asked"] == data["topics"] and not data["limit"] and not data["failed"]
     page = visitor.get(page.url)
-    assert "All topics were asked" in page.text and "secret" not in page.text
+    assert "All topics were searched" in page.text and "secret" not in page.text
     assert page.link("k-9").endswith(f"/messages/{sent.message_id}?topic=Bills")
     with Visitor(gantrymq_broker, Role.READER) as reader:
         assert "/search/everywhere" not in [each.action for each in reader.get("/search?q=k").forms]

@@ -122,7 +122,7 @@ class Everywhere:
     hits: list[Row] = attrs.field(factory=list)
     failed: int = 0  # topics for which a broker did not answer
     missing: list[Missing] = attrs.field(factory=list)  # the first failures
-    limit: str = ""  # that ended it: hits, stop; empty if all topics were asked
+    limit: str = ""  # that ended it: hits, stop; empty if all topics were searched
 
 
 async def run_everywhere(cluster: Cluster, search: Everywhere, topics: Sequence[str], stop: Stop) -> None:
