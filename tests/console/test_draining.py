@@ -24,8 +24,9 @@ PATH = f"/brokers/{NAME}/drain"
 
 
 @pytest.fixture
-def filled(visitor):
+def filled(visitor, monkeypatch):
     """A broker with a message that the group billing has not consumed."""
+    monkeypatch.setattr(data, "_LATELY_MS", 1000)
     visitor.running.create_topic("Orders", 1)
     visitor.running.send("Orders", b"1")
     commit(visitor, "billing", "Orders", 0)
@@ -299,13 +300,18 @@ def test_a_row_is_current_while_nothing_is_stored():
     known, row = _Known(), _Row(0, 0, False, 0, 0, 1000)
     assert known.arrives() is None
     for marks, current, arrives in (
-        ([(1500, 7)], False, False),
-        ([(1000, 7)], True, False),
-        ([(900, 7), (1500, 7), (2000, 7)], True, False),
+        ([(1500, 7)], False, None),
+        ([(1000, 7)], True, None),
+        ([(900, 7), (1500, 7), (2000, 7)], True, None),
+        ([(900, 7), (1500, 7), (10_900, 7)], True, False),
         ([(900, 7), (1500, 8)], False, True),
+        ([(900, 6), (1000, 7), (9_000, 7)], True, True),
         ([(900, 6), (1000, 7), (20_000, 7)], True, False),
+        ([(900, 6), (20_000, 7), (20_100, 7)], False, True),  # a look after a pause
     ):
-        known.marks = marks
+        known.marks = []
+        for mark in marks:
+            known.mark(*mark)
         assert (known.is_current(row), known.arrives()) == (current, arrives), marks
 
 

@@ -79,7 +79,7 @@ class Left:
     permission: int | None  # brokerPermission: 2 write, 4 read
     routed: bool | None  # whether the name servers let producers send to it
     in_per_s: float | None
-    arrives: bool | None  # whether it stored messages lately
+    arrives: bool | None  # whether it stored messages lately, or since the last look
     groups: tuple[GroupLeft, ...]  # those with something left or unknown, the most messages first
     unused: tuple[str, ...]  # groups without members and offsets
     total: int | None  # groups
@@ -140,17 +140,28 @@ class _Known:
     marks: list[tuple[int, int]] = attrs.field(factory=list)  # times in ms, and the counter of stored messages
     rows: dict[str, _Row] = attrs.field(factory=dict)
 
+    def mark(self, now_ms: int, counter: int) -> None:
+        """Add a mark. Of those with one counter the first and the last are enough."""
+        if [each[1] for each in self.marks[-2:]] == [counter, counter]:
+            del self.marks[-1]
+        self.marks.append((now_ms, counter))
+        del self.marks[:-_MOST_MARKS]
+
     def is_current(self, row: _Row) -> bool:
         """Return whether nothing was stored since *row* was computed."""
         place = bisect_right(self.marks, (row.asked_ms, 1 << 62))
         return place > 0 and self.marks[place - 1][1] == self.marks[-1][1]
 
     def arrives(self) -> bool | None:
-        """Return whether messages were stored lately; None: it is not known."""
+        """Return whether messages were stored lately, or since the last look; None: it is not known yet."""
         if not self.marks:
             return None
         now_ms, counter = self.marks[-1]
-        return any(each[1] != counter for each in self.marks if now_ms - each[0] <= _LATELY_MS)
+        since = next((place for place, each in enumerate(reversed(self.marks)) if each[1] != counter), None)
+        began_ms = self.marks[0 if since is None else -since][0]  # the counter is the same from then on
+        if now_ms - began_ms >= _LATELY_MS:
+            return False
+        return None if since is None else True
 
 
 async def left_at(cluster: Cluster, at: BrokerAddress, asking: Asking) -> Left:
@@ -207,8 +218,7 @@ async def _mark(cluster: Cluster, address: str, known: _Known) -> dict[str, str]
     info = await cluster.admin.runtime_info(address)
     stored = info.get(_STORED, "")
     if stored.isdecimal():
-        known.marks.append((monotonic_ms(cluster.world.clock), int(stored)))
-        del known.marks[:-_MOST_MARKS]
+        known.mark(monotonic_ms(cluster.world.clock), int(stored))
     return info
 
 
