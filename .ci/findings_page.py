@@ -21,12 +21,19 @@ def page() -> str:
     texts = tomllib.loads(TEXTS.read_text("utf-8"))
     lines = [f"# {texts['title']}", "", f"{texts['intro']} The console links each finding to its entry."]
     for part in PARTS:
-        lines += ["", f"## {texts[f'about_{part}']}", "", texts[f"see_{part}"], "", "| word | meaning | what to do |"]
+        lines += [
+            "",
+            f"## {texts[f'about_{part}']}",
+            "",
+            texts[f"see_{part}"],
+            "",
+            "| finding | meaning | what to do |",
+        ]
         lines += ["|---|---|---|"]
         for word, entry in texts[part].items():
             anchor = f"{part}-{word}".replace("_", "-")
-            what, do = (entry[name].replace("|", "\\|") for name in ("what", "do"))
-            lines.append(f'| <a id="{anchor}"></a>`{word}` | {what} | {do} |')
+            title, what, do = (entry[name].replace("|", "\\|") for name in ("title", "what", "do"))
+            lines.append(f'| <a id="{anchor}"></a>{title} `{word}` | {what} | {do} |')
     return "\n".join(lines) + "\n"
 
 

@@ -76,6 +76,12 @@ def test_the_page_has_each_anchor_in_each_language(visitor, language):
     page = visitor.get("/findings")
     wanted = {finding_anchor(part, word) for part in findings.PARTS for word in findings.words(part)}
     assert wanted <= page.ids
+    for part in findings.PARTS:
+        titles = [texts_of(language)(f"findings.{part}.{word}.title") for word in findings.words(part)]
+        assert len(set(titles)) == len(titles)
+        assert all(
+            f"{title.unescape()} {word}" in page.text for title, word in zip(titles, findings.words(part), strict=True)
+        )
     assert {each["anchor"] for each in visitor.api("/findings")["data"]["entries"]} == wanted
 
 

@@ -27,6 +27,7 @@ class FindingEntry:
     part: str  # one of `PARTS`
     word: str
     anchor: str
+    title: str
     what: str
     do: str
 
@@ -54,6 +55,7 @@ async def show(context: RequestContext) -> View:
             part,
             word,
             finding_anchor(part, word),
+            t(f"findings.{part}.{word}.title").unescape(),
             t(f"findings.{part}.{word}.what").unescape(),
             t(f"findings.{part}.{word}.do").unescape(),
         )
