@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -15,6 +16,15 @@ NEED_STORE = {"gantrymq_broker", "gantrymq_broker_factory", "gantrymq_simulation
 def _needs_a_store(request):
     if NEED_STORE & set(request.fixturenames) and find_spec("gantrymq_storage_memory") is None:
         pytest.skip("needs gantrymq-storage-memory")
+
+
+@pytest.fixture(autouse=True)
+def _closed_histories():
+    """Close the files of histories whose process was killed in a test; Python 3.13 warns of open ones."""
+    yield
+    sampled = sys.modules.get("sampled_history")
+    if sampled is not None:
+        sampled.close_files()
 
 
 @pytest.fixture

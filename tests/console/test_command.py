@@ -234,6 +234,7 @@ def test_a_process_prints_a_link_that_logs_in_once_and_stops_on_a_signal(tmp_pat
     assert fields["code"] not in errors
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_its_history_for_the_next_one(tmp_path, gantrymq_broker):
     pytest.importorskip("gantrymq_diagnosis")
     file, seen = tmp_path / "state" / FILE_NAME, list[set[int]]()

@@ -129,6 +129,7 @@ def test_a_group_that_the_broker_refuses_to_tell_of_is_not_done(filled, monkeypa
     assert left(filled)["unasked"] == 1 and not left(filled)["empty"]
 
 
+@pytest.mark.slow
 def test_a_message_that_is_stored_makes_what_was_known_old(filled):
     commit(filled, "billing", "Orders", 1)
     close(filled)
@@ -340,6 +341,7 @@ def test_nothing_is_empty_that_is_not_known():
         assert not attrs.evolve(empty, **change).empty, change
 
 
+@pytest.mark.slow
 def test_popped_messages_are_left_until_they_are_acknowledged(filled):
     pytest.importorskip("gantrymq_pop")
     commit(filled, "billing", "Orders", 1)

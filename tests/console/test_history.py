@@ -84,6 +84,7 @@ def test_a_day_of_samples_then_points_of_five_minutes():
     assert DAY_MS <= age_ms <= DAY_MS + (KEY_PERIODS + 2) * FINE.slots * STEP_MS
 
 
+@pytest.mark.slow
 def test_thirty_days_are_kept_and_not_more():
     async def days():
         kept = Sampled()

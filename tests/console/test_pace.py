@@ -54,6 +54,7 @@ def test_a_page_is_told_when_to_ask_again(visitor, unchanged):
     assert float(again.headers[DUE]) <= 20
 
 
+@pytest.mark.slow
 def test_the_age_of_a_view_grows_with_it_and_is_said(visitor):
     pace, clock = visitor.console.refreshes.pace, visitor.console.world.clock
 
