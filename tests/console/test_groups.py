@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import attrs
@@ -505,3 +506,11 @@ def test_a_misspelt_topic_of_members_is_a_finding(visitor):
     (finding,) = visitor.api("/groups/billing")["data"]["findings"]
     assert finding["reason"] == "topic-missing" and finding["bad"]
     assert "topic Ordres, which this broker does not have (did you mean Orders?)" in visitor.get("/groups/billing").text
+
+
+@pytest.mark.parametrize(("language", "column", "claimed"), [("en", "Out", "Consumed"), ("zh", "投递速率", "消费速率")])
+def test_the_rate_of_the_list_is_what_brokers_hand_out(late, language, column, claimed):
+    with Visitor(late.running, language=language) as reader:
+        heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', reader.get("/groups").response.text, re.DOTALL)
+    found = [re.sub(r"<[^>]*>", "", each).strip() for each in heads]
+    assert any(each.startswith(column) for each in found) and not any(claimed in each for each in found), found
