@@ -402,6 +402,11 @@ def test_avro(tmp_path):
     assert skipping.decode("Registry", b"\0\0\0\0\7" + body.getvalue(), {}) == record
     with pytest.raises(ValueError, match="3 bytes are left"):
         plain.decode("Orders", body.getvalue() + b"abc", {})
+    with pytest.raises(ValueError, match=r"5 bytes of a schema registry: use the decoder avro:.*order\.avsc#5"):
+        plain.decode("Orders", b"\0\0\0\0\7" + body.getvalue(), {})
+    for other in (b"\0\0\0\0\7" + body.getvalue() + b"abc", b"\1\0\0\0\7" + body.getvalue()):
+        with pytest.raises(Exception, match="^(?!.*registry)"):  # of the library
+            plain.decode("Orders", other, {})
     for hostile in (b"", b"\xff" * 20, body.getvalue()[:-1], b"Obj\x01junk"):
         with pytest.raises(Exception):  # noqa: B017  # of the library; pages show it as a sentence
             plain.decode("Orders", hostile, {})

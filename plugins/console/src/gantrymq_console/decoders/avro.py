@@ -15,6 +15,7 @@ from typing import Any, Final
 
 _CONTAINER: Final = b"Obj\x01"
 _MOST_RECORDS: Final = 1000  # of a container file
+_REGISTRY: Final = 5  # bytes that clients of a schema registry write first: 0, and the number of the schema
 
 
 class AvroDecoder:
@@ -30,8 +31,9 @@ class AvroDecoder:
         except ImportError:
             raise ValueError("Avro needs a package: pip install fastavro") from None
         self._fastavro: Any = fastavro
+        self._file = file
         self._skipped = int(skipped or "0")
-        text = Path(file).read_text("utf-8")
+        text = Path(file).read_bytes()
         try:
             self._schema = fastavro.parse_schema(json.loads(text))
             self._form = fastavro.schema.to_parsing_canonical_form(self._schema)
@@ -39,15 +41,41 @@ class AvroDecoder:
             raise ValueError(f"{file} is not a schema of Avro: {problem}") from None
 
     def decode(self, topic: str, body: bytes, properties: Mapping[str, str]) -> object:
-        """Return the record. Raises ValueError: bytes are left after it."""
-        source = BytesIO(body[self._skipped :])
+        """Return the record.
+
+        Raises:
+            ValueError: bytes are left after it, or it begins with those of a schema registry.
+            Exception: of the library, for other bodies that are no record of the schema.
+        """
         if body.startswith(_CONTAINER):
             return self._records(body)
-        found = self._fastavro.schemaless_reader(source, self._schema, None)
+        try:
+            return self._record(body, self._skipped)
+        except Exception as problem:
+            if self._skipped or not self._is_of_registry(body):
+                raise
+            raise ValueError(
+                f"the body begins with the {_REGISTRY} bytes of a schema registry: "
+                f"use the decoder avro:{self._file}#{_REGISTRY}"
+            ) from problem
+
+    def _record(self, body: bytes, skipped: int) -> object:
+        source = BytesIO(body[skipped:])
+        found: object = self._fastavro.schemaless_reader(source, self._schema, None)
         left = len(source.read())
         if left:
             raise ValueError(f"{left} bytes are left after the record; the schema may be another one")
         return found
+
+    def _is_of_registry(self, body: bytes) -> bool:
+        """Return whether the body is a record after the bytes of a schema registry."""
+        if not body.startswith(b"\0"):
+            return False
+        try:
+            self._record(body, _REGISTRY)
+        except Exception:  # of the library, which has no common base class of them
+            return False
+        return True
 
     def _records(self, body: bytes) -> list[object]:
         records = self._fastavro.reader(BytesIO(body))
