@@ -74,6 +74,9 @@ def sentence(result):
         (["--history-days", "1000"], "1000 is not in the range"),
         (["--history-bytes", "1000"], "1000 is not in the range"),
         (["--history-bytes", "100MB"], "'100MB' is not a valid integer"),
+        (["--no-history", "--history-days", "5"], "--history-days is about a history, and --no-history keeps none"),
+        (["--history-hours", "24", "--no-history"], "--history-hours is about a history"),
+        (["--history-bytes", "104857600", "--no-history"], "leave one of them out"),
     ],
 )
 def test_a_wrong_option_is_one_sentence_that_says_what_to_do(console, words, advice):

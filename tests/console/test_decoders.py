@@ -275,8 +275,12 @@ def test_an_option_is_before_plugins_and_has_an_argument(plugins):
         ("=protobuf:x#Y", "write TOPIC=NAME:ARGUMENT"),
         ("Orders=nothing:x", "no decoder is named nothing; there are avro, protobuf"),
         ("Orders=protobuf:x.desc", "write FILE#TYPE"),
-        ("Orders=protobuf:/no/such.desc#Y", "No such file"),
-        ("Orders=avro:/no/such.avsc", "No such file"),
+        (
+            "Orders=protobuf:/no/such.desc#Y",
+            "--decoder Orders=protobuf:/no/such.desc#Y: /no/such.desc: No such file or",
+        ),
+        ("Orders=avro:/no/such.avsc", "--decoder Orders=avro:/no/such.avsc: /no/such.avsc: No such file or directory"),
+        ("Orders=avro:/", "--decoder Orders=avro:/: /: Is a directory"),
         ("Orders=avro:x#y", "write FILE or FILE#BYTES"),
     ],
 )

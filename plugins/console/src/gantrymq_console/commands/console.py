@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.commands import (
@@ -183,6 +184,8 @@ def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -
     `gantrymq console user add`.
     """
     if ctx.invoked_subcommand is None:
+        if given["no_history"]:
+            _without_history(ctx)
         os.umask(0o027)  # the audit log is for its owner and group
         raise_descriptor_limit()
         if logging.lastResort is not None:  # the handler of warnings, as this command sets up no other
@@ -252,6 +255,14 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         await stopped.wait()
     finally:
         await running.stop()
+
+
+def _without_history(ctx: click.Context) -> None:
+    """Raise ConfigError: --no-history is given with an option about the history."""
+    for each in ("history_hours", "history_days", "history_bytes"):
+        if ctx.get_parameter_source(each) is ParameterSource.COMMANDLINE:
+            option = "--" + each.replace("_", "-")
+            raise ConfigError(f"{option} is about a history, and --no-history keeps none; leave one of them out")
 
 
 def _docs(url: str) -> str:

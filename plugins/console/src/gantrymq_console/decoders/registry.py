@@ -181,6 +181,8 @@ def _sentence(problem: BaseException) -> str:
     """Return one line for an error."""
     if isinstance(problem, ModuleNotFoundError):
         return f"the package {problem.name} is not installed"
+    if isinstance(problem, OSError) and problem.filename is not None and problem.strerror:
+        return f"{problem.filename}: {problem.strerror}"[:_MOST_SENTENCE]
     text = " ".join(str(problem).split())[:_MOST_SENTENCE]
     plain = isinstance(problem, ConfigError | ValueError) and text
     return text if plain else f"{type(problem).__name__}: {text}" if text else type(problem).__name__
