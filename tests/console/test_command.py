@@ -77,6 +77,8 @@ def sentence(result):
         (["--no-history", "--history-days", "5"], "--history-days is about a history, and --no-history keeps none"),
         (["--history-hours", "24", "--no-history"], "--history-hours is about a history"),
         (["--history-bytes", "104857600", "--no-history"], "leave one of them out"),
+        (["--webhook-late", "300"], "--webhook-late is about alerts: add --webhook URL"),
+        (["--webhook-disk", "80"], "add --webhook URL"),
     ],
 )
 def test_a_wrong_option_is_one_sentence_that_says_what_to_do(console, words, advice):

@@ -184,8 +184,7 @@ def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -
     `gantrymq console user add`.
     """
     if ctx.invoked_subcommand is None:
-        if given["no_history"]:
-            _without_history(ctx)
+        _check_used(ctx, given)
         os.umask(0o027)  # the audit log is for its owner and group
         raise_descriptor_limit()
         if logging.lastResort is not None:  # the handler of warnings, as this command sets up no other
@@ -257,12 +256,15 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         await running.stop()
 
 
-def _without_history(ctx: click.Context) -> None:
-    """Raise ConfigError: --no-history is given with an option about the history."""
-    for each in ("history_hours", "history_days", "history_bytes"):
-        if ctx.get_parameter_source(each) is ParameterSource.COMMANDLINE:
-            option = "--" + each.replace("_", "-")
+def _check_used(ctx: click.Context, given: dict[str, Any]) -> None:
+    """Raise ConfigError: an option is given that would have no effect, of a history or of alerts."""
+    for option in (each.opts[0] for each in ctx.command.params if each.name):
+        if ctx.get_parameter_source(option[2:].replace("-", "_")) is not ParameterSource.COMMANDLINE:
+            continue
+        if option.startswith("--history-") and given["no_history"]:
             raise ConfigError(f"{option} is about a history, and --no-history keeps none; leave one of them out")
+        if option.startswith("--webhook-") and not given["webhook"]:
+            raise ConfigError(f"{option} is about alerts: add --webhook URL, or leave it out")
 
 
 def _docs(url: str) -> str:
