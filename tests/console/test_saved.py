@@ -63,6 +63,14 @@ def test_a_search_is_saved_opened_renamed_and_deleted(ann, tmp_path):
     ]
 
 
+def test_each_page_leads_to_the_saved_searches_at_its_top(ann):
+    for path in ("/", "/topics", "/search?q=x", "/saved", "/nothing-here"):
+        page = ann.get(path)
+        assert [text for text, _ in page.links].count("Saved searches") == 1
+        assert "Search Saved searches View" in page.text
+    assert ann.get(ann.get("/").link("Saved searches")).url.endswith("/saved")
+
+
 def test_a_shared_search_is_seen_by_all_and_changed_by_its_owner_or_an_administrator(ann):
     save(ann, shared="on")
     save(ann, name="mine")
