@@ -226,6 +226,7 @@ def test_cleaning_up(visitor, name):
     page = visitor.get(f"/brokers/{name}")
     preview = visitor.submit(page, f"/brokers/{name}/clean", what="topics")
     assert "deletes the queues of topics that do not exist any more" in preview.text
+    assert ">Delete the queues of deleted topics</button>" in preview.response.text
     assert "cleaned up" in visitor.confirm(preview).text
 
 

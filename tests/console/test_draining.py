@@ -56,6 +56,7 @@ def test_a_broker_is_closed_drained_and_opened(filled):
     page = filled.get(filled.get(f"/brokers/{NAME}").link("Drain"))
     assert "open for writing" in page.text and "must not be stopped" not in page.text
     preview = filled.submit(page, "/permission")
+    assert preview.response.text.count("Close for writing</button>") == 1 and "Change whether" not in preview.text
     assert "6 → 4 brokerPermission" in preview.text and "messages in per second now" in preview.text
     assert "There is no other master in this cluster" in preview.text and "a restart opens it, too" in preview.text
     assert f"gantrymq broker config set brokerPermission=4 -b {filled.running.broker_address}" in preview.text

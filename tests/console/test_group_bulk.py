@@ -81,6 +81,7 @@ def test_offsets_of_chosen_groups_are_reset_after_the_numbers_of_each_were_seen(
     preview = press(filled, "reset", target="first", **boxes("archive", "billing"))
     assert "offsets in 3 rows" in preview.text and "group reset billing -t Bills --to earliest" in preview.text
     assert offsets(filled, "archive") == {"Orders": 3}
+    assert preview.response.text.count("Reset the offsets of 2 groups") == 4, "title, heading, note and button"
     started = filled.confirm(preview)
     assert started.status == 200, started.text
     data = done(filled)
@@ -150,7 +151,9 @@ def test_consumption_is_stopped_and_allowed(filled):
 
 def test_a_deletion_asks_for_the_number_of_groups(filled):
     join(filled, "billing", "c1", "Orders")
+    assert "Also delete their offsets" in filled.get("/bulk/groups").text
     preview = press(filled, "delete", clean_offsets="on", **boxes("archive", "billing"))
+    assert "Their offsets are deleted" in preview.text and ">Delete 2 groups</button>" in preview.response.text
     assert "2 groups will be deleted" in preview.text
     wrong = filled.confirm(preview, typed="3")
     assert wrong.status == 422 and "type 2 to confirm" in wrong.text

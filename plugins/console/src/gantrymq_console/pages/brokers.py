@@ -124,7 +124,9 @@ async def clean_preview(context: RequestContext, form: Form) -> Preview:
     state = state_of(at, (await runtime_info(context.cluster, at.address)).value)
     data = CleanPreview(at.name, what, state.log_bytes, state.disk_used)
     command = f"broker clean {what} -b {at.address}"
-    return Preview("broker_clean.html", data, command, at.name, f"clean {what}", what)
+    return Preview(
+        "broker_clean.html", data, command, at.name, f"clean {what}", what, button=f"brokers.do_clean_{what}"
+    )
 
 
 async def clean(context: RequestContext, form: Form) -> Outcome:

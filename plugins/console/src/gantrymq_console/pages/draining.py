@@ -77,7 +77,8 @@ async def preview(context: RequestContext, form: Form) -> Preview:
     change = f"{PERMISSION} {old} -> {new}"
     command = f"broker config set {PERMISSION}={new} -b {at.address}"
     steady = attrs.evolve(data, in_per_s=None)
-    return Preview("broker_permission.html", data, command, at.name, change, steady)
+    button = "brokers.do_close" if close else "brokers.do_open"
+    return Preview("broker_permission.html", data, command, at.name, change, steady, button=button)
 
 
 async def change_permission(context: RequestContext, form: Form) -> Outcome:

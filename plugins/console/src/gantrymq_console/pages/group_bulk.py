@@ -121,7 +121,17 @@ async def _preview(change: Change, context: RequestContext, form: Form) -> Previ
     target = str(len({row.group for row in planned})) if change == "delete" else _told(names)
     # A group that was left out, because brokers did not answer in time, is not changed if they answer later.
     form = {**form, _PLANNED: " ".join(dict.fromkeys(row.group for row in planned))}
-    return Preview("group_bulk_preview.html", data, "", target, f"{change}: {_told(names)}", steady=steady, form=form)
+    return Preview(
+        "group_bulk_preview.html",
+        data,
+        "",
+        target,
+        f"{change}: {_told(names)}",
+        steady=steady,
+        form=form,
+        button=f"groups.bulk_do_{change}",
+        button_fields={"count": len({row.group for row in planned})},
+    )
 
 
 def _facts(row: BulkRow) -> list[Any]:

@@ -95,7 +95,8 @@ class Actions:
                     self._keep(action, context, form),
                 )
                 status = 409 if changed else 422 if "confirm" in given else 200
-                view = View("confirm.html", data, preview.command, status=status)
+                title = context.texts(preview.button, **preview.button_fields).unescape() if preview.button else ""
+                view = View("confirm.html", data, preview.command, title=title, status=status)
                 return responses.html(context, view, action.name)
         if not context.is_api and not self._first_use(given.get("once", "")):
             raise Conflict("errors.sent_before")

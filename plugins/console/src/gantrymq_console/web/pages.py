@@ -167,6 +167,8 @@ class Preview:
     change: str = ""  # for the audit log, such as "24 -> 8 queues"
     steady: Any = None  # compared at the confirmation instead of *data* and *change*, if these have numbers that move
     form: Mapping[str, str] | None = None  # sent at the confirmation, if not what the form of the action had
+    button: str = ""  # text of the button that confirms, if not the name of the action: of one that does several things
+    button_fields: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen
