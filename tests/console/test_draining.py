@@ -62,7 +62,8 @@ def test_a_broker_is_closed_drained_and_opened(filled):
     assert f"gantrymq broker config set brokerPermission=4 -b {filled.running.broker_address}" in preview.text
     closed = filled.confirm(preview)
     assert "closed for writing (brokerPermission 4)" in closed.text and "It must not be stopped yet" in closed.text
-    assert "1 group with messages left here" in closed.text and closed.link("billing")
+    assert "1 group with messages left here" in closed.text and "1 of 1 group has messages left" in closed.text
+    assert closed.link("billing")
     (group,) = left(filled)["groups"]
     assert (group["name"], group["lag"], group["retries"], group["members"]) == ("billing", "1", "0", 0)
     assert group["late_ms"] > 0 and "nobody" in closed.text
@@ -116,7 +117,7 @@ def test_groups_that_the_deadline_does_not_permit_to_ask_are_said(filled, monkey
     close(filled)
     found = left(filled)
     assert (found["unasked"], found["total"], found["empty"]) == (1, 1, False) and "checking" in found["waits_for"]
-    assert "(1 being asked again)" in filled.get(PATH).text
+    assert "0 of 1 group has messages left; 1 is being asked again" in filled.get(PATH).text
 
 
 def test_a_group_that_the_broker_refuses_to_tell_of_is_not_done(filled, monkeypatch):

@@ -116,6 +116,16 @@ class Left:
         return not self.waits_for
 
     @property
+    def behind(self) -> int:
+        """Number of groups that are known to have messages left."""
+        return sum(bool(each.lag or each.retries) for each in self.groups)
+
+    @property
+    def untold(self) -> int:
+        """Number of groups of which brokers do not tell what is left."""
+        return len(self.groups) - self.behind
+
+    @property
     def closed(self) -> bool | None:
         """Whether producers are kept away; None: not known."""
         if self.permission is None or self.routed is None:
