@@ -206,6 +206,23 @@ def test_the_count_of_several_queues_is_shown_without_the_sentence_of_one(late, 
     assert "2 messages are with c1" in page and "1 message is with c1" not in page
 
 
+def test_a_slow_member_is_no_problem_of_a_queue(late, monkeypatch):
+    join(late, "Late", "c1", "Orders")
+    real = group.explain_group
+
+    async def slowly(*given):
+        found = await real(*given)
+        queues = [stating(each, "slow", client="c1", count=1, group="Late", ago_ms=9000) for each in found.queues]
+        return attrs.evolve(found, queues=tuple(attrs.evolve(each, owner="c1") for each in queues))
+
+    monkeypatch.setattr(group, "explain_group", slowly)
+    (finding,) = [each for each in late.api("/groups/Late")["data"]["findings"] if each["reason"] == "slow"]
+    page = late.get("/groups/Late")
+    assert not finding["bad"] and "it goes on, slowly" in page.text and "do not move" not in page.text
+    table = late.get("/groups/Late/queues").response.text
+    assert 'class="status neutral"' in table and 'class="status bad"' not in table
+
+
 @pytest.mark.parametrize(("language", "told"), [("en", "keeps failing at offset 3456"), ("zh", "停留在位点 3456")])
 def test_a_queue_that_is_stuck_in_order_names_the_offset(late, monkeypatch, language, told):
     real = group.explain_group
