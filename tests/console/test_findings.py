@@ -112,7 +112,7 @@ def test_a_word_of_another_version_has_no_link(visitor, monkeypatch):
     behind(visitor)
     monkeypatch.delitem(texts_of("en").table, "findings.group.nobody-online.what")
     page = visitor.get("/groups/billing")
-    assert "no member of group billing" in page.text and "What this means" not in page.text
+    assert "No member of group billing" in page.text and "What this means" not in page.text
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_a_reason_is_one_sentence_in_the_readers_language(gantrymq_broker):
         commit(visitor, "Late", "Orders", 0, 0)
         page = visitor.get("/groups/Late")
         assert "没有在线成员" in page.text and "gantrymq group clients -n" in page.text
-        assert "no member of group Late is online" not in page.text
+        assert "No member of group Late is online" not in page.text
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,10 @@ def test_what_was_typed_into_forms_of_groups_and_topics_stays_after_an_error(lat
 
 def test_a_group_says_why_it_gets_nothing(late):
     page = late.get("/groups/Late")
-    assert "no member of group Late is online at this broker; start one" in page.text
+    assert "No member of group Late is online at this broker; start one" in page.text
+    assert page.link("Tab Members").endswith("/groups/Late/members")
+    table = late.get("/groups/Late/queues").response.text
+    assert table.count("<summary>") >= 2 and "No member is online" in table
     twin = late.api("/groups/Late")["data"]
     assert (twin["head"]["lag"], twin["head"]["members"], twin["head"]["topics"]) == ("3", 0, ["Orders"])
     assert twin["findings"][0]["reason"] == "nobody-online" and twin["findings"][0]["bad"]
@@ -286,10 +289,9 @@ def test_a_pending_reset_is_no_fault(late, monkeypatch):
     monkeypatch.setattr(group, "explain_group", reset)
     for path in ("/groups/Late/queues", "/groups/Late"):
         page = late.get(path)
-        assert (
-            "→ its offset was reset to 1234, which the next pull receives" in page.text
-            and "✗ its offset" not in page.text
-        )
+        assert "Its offset was reset to 1234, which the next pull receives" in page.text
+        assert 'class="status neutral"' in page.response.text and "✗ Its offset" not in page.text
+        assert path == "/groups/Late" or 'class="status bad"' not in page.response.text
 
 
 def test_an_unknown_group_is_404(visitor):

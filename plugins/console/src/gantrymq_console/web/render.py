@@ -215,8 +215,11 @@ def reason(context: RequestContext, word: str, each: Any) -> Markup:
         each: has ``values``, ``variant``, and ``sentence``, which is in English.
     """
     key = f"reasons.{word}.{each.variant}" if each.variant else f"reasons.{word}"
+    values = shown_values(context, each.values)
     try:
-        sentence = context.texts.plain(key, **shown_values(context, each.values))
+        sentence = context.texts.plain(key, **values)
+        if not any(sentence.startswith(given) for value in values.values() if (given := str(value))):  # such as an id
+            sentence = sentence[:1].upper() + sentence[1:]
     except KeyError:  # of another version
         sentence, language = each.sentence, "en"
     else:
