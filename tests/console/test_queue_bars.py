@@ -261,7 +261,10 @@ def test_a_finding_of_several_brokers_is_one_with_their_words_folded(late, monke
     assert [each["reason"] for each in twin["findings"]] == ["nobody-online", "dead-letters"]
     assert found["nobody-online"]["brokers"] == ["broker-a", "broker-b"] and found["nobody-online"]["words"] == []
     assert found["dead-letters"]["values"]["count"] == 7
-    assert page.text.count("No member of group Late is online") == 1 and "brokers broker-a, broker-b" in page.text
+    assert (
+        page.text.count("No member of group Late is online at these brokers;") == 1
+        and "brokers broker-a, broker-b" in page.text
+    )
     assert "7 messages are on %DLQ%Late" in page.text
     assert "2 sentences of brokers broker-a: 2 dead broker-b: 5 dead" in page.text
 

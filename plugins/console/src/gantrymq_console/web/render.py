@@ -212,9 +212,12 @@ def reason(context: RequestContext, word: str, each: Any) -> Markup:
     Args:
         context: of the reader.
         word: the reason.
-        each: has ``values``, ``variant``, and ``sentence``, which is in English.
+        each: has ``values``, ``variant``, and ``sentence``, which is in English; and ``brokers`` if it is of several.
     """
     key = f"reasons.{word}.{each.variant}" if each.variant else f"reasons.{word}"
+    several = f"groups.several_{key.removeprefix('reasons.')}"
+    if len(getattr(each, "brokers", ())) > 1 and several in context.texts.table:
+        key = several
     values = shown_values(context, each.values)
     try:
         sentence = context.texts.plain(key, **values)
