@@ -25,7 +25,6 @@ from gantrymq_console.web.pages import (
     Confirm,
     Conflict,
     Form,
-    NotFound,
     Outcome,
     Page,
     Preview,
@@ -255,10 +254,7 @@ async def stop(context: RequestContext, form: Form) -> Outcome:
 
 
 def _job(context: RequestContext) -> Job[Progress]:
-    job = context.console.jobs.find(context.names["job"], _JOB, context.user.name)
-    if job is None:
-        raise NotFound("dead_letters.no_job")
-    return job
+    return context.job(_JOB, "dead_letters.no_job")
 
 
 def _sender(context: RequestContext, group: str) -> str:

@@ -260,9 +260,7 @@ def _moves(form: Form) -> list[tuple[str, str]]:
 
 async def show_import(context: RequestContext) -> View:
     """Show the progress of an import, then the result of each change."""
-    job: Job[Progress] | None = context.console.jobs.find(context.names["job"], _JOB, context.user.name)
-    if job is None:
-        raise NotFound("definitions.no_job")
+    job: Job[Progress] = context.job(_JOB, "definitions.no_job")
     progress = job.progress
     changes = progress.report["changes"] if progress.report is not None else ()
     failed = sum(each["result"] == "failed" for each in changes)

@@ -23,7 +23,7 @@ from gantrymq_console.values import Long
 from gantrymq_console.web import responses
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.jobs import Job
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotFound, Outcome, Page, Preview, Section, View
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, Outcome, Page, Preview, Section, View
 
 log = logging.getLogger(__name__)
 
@@ -215,10 +215,7 @@ async def stop(context: RequestContext, form: Form) -> Outcome:
 
 
 def _job(context: RequestContext) -> Job[Progress]:
-    job = context.console.jobs.find(context.names["job"], _JOB, context.user.name)
-    if job is None:
-        raise NotFound("dead_letters.no_job")
-    return job
+    return context.job(_JOB, "dead_letters.no_job")
 
 
 def _names(form: Form) -> list[str]:

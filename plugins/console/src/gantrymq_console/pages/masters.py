@@ -17,7 +17,7 @@ from gantrymq_console.pages.broker_settings import named
 from gantrymq_console.values import Long
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.jobs import Job
-from gantrymq_console.web.pages import Action, BadInput, Conflict, Form, NotFound, Outcome, Page, Preview, Section, View
+from gantrymq_console.web.pages import Action, BadInput, Conflict, Form, Outcome, Page, Preview, Section, View
 
 _JOB: Final = "master"
 _ACTION: Final = "masters.change"
@@ -158,9 +158,7 @@ async def _chosen(context: RequestContext, form: Form) -> tuple[MasterSet, Membe
 
 async def show_change(context: RequestContext) -> View:
     """Show how far a change is."""
-    job = context.console.jobs.find(context.names["job"], _JOB, context.user.name)
-    if job is None or job.progress.broker != context.names["broker"]:
-        raise NotFound("masters.no_job")
+    job = context.job(_JOB, "masters.no_job", lambda change: change.broker == context.names["broker"])
     data = ChangePage(job.id, attrs.evolve(job.progress), job.is_running, job.begun_ms, job.ended_ms, job.failure)
     command = f"cluster explain {quote(data.change.broker)}"
     return View("broker_master_change.html", data, command, title=data.change.broker)

@@ -37,7 +37,6 @@ from gantrymq_console.web.pages import (
     Download,
     Forbidden,
     Form,
-    NotFound,
     Outcome,
     Page,
     Section,
@@ -274,10 +273,8 @@ async def _stop(kind: str, context: RequestContext, _form: Form) -> Outcome:
 
 
 def _job(context: RequestContext, kind: str) -> Job[Any]:
-    job = context.console.jobs.find(context.names["job"], kind, context.user.name)
-    if job is None or job.progress[0].wanted.topic != context.names["topic"]:
-        raise NotFound(f"messages.no_{kind}")
-    return job
+    topic = context.names["topic"]
+    return context.job(kind, f"messages.no_{kind}", lambda progress: progress[0].wanted.topic == topic)
 
 
 SECTION = Section(

@@ -34,7 +34,6 @@ from gantrymq_console.web.pages import (
     BadInput,
     Confirm,
     Form,
-    NotFound,
     Outcome,
     Page,
     Preview,
@@ -233,10 +232,7 @@ async def _topics(cluster: Cluster) -> list[str]:
 
 
 def _job(context: RequestContext) -> Job[Any]:
-    job = context.console.jobs.find(context.names["job"], _KIND, context.user.name)
-    if job is None:
-        raise NotFound("search.no_job")
-    return job
+    return context.job(_KIND, "search.no_job")
 
 
 SECTION = Section(

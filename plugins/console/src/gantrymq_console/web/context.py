@@ -16,11 +16,12 @@ from starlette.requests import Request
 from gantrymq_console.access.users import Role, User
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import ListQuery
-from gantrymq_console.web.pages import BadInput, Forbidden
+from gantrymq_console.web.pages import BadInput, Forbidden, NotFound
 from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
 
 if TYPE_CHECKING:
     from gantrymq_console.web.console import Console
+    from gantrymq_console.web.jobs import Job
 
 ROWS: Final = 50  # of a list, by default
 _MOST_ROWS: Final = 200
@@ -109,6 +110,22 @@ class RequestContext:
     def names(self) -> Mapping[str, str]:
         """The fields of the path, such as ``topic``."""
         return self.request.path_params
+
+    def job(self, kind: str, unknown: str, fits: Callable[[Any], bool] = lambda _progress: True) -> Job[Any]:
+        """Return the visitor's job that the path names.
+
+        Args:
+            kind: of the job.
+            unknown: the text if there is none.
+            fits: whether the job with a progress is one of this page.
+
+        Raises:
+            NotFound: it is not known any more, is another user's, or does not fit.
+        """
+        found = self.console.jobs.find(self.names["job"], kind, self.user.name)
+        if found is None or not fits(found.progress):
+            raise NotFound(unknown)
+        return found
 
     def may(self, role: Role) -> bool:
         """Return whether the user has at least *role*."""
