@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from polling import until
 
+from gantrymq.broker.server import BrokerServer
 from gantrymq.cli import main
 from gantrymq.client import Admin, Client, Producer
 from gantrymq.client.message import Message
@@ -27,6 +28,7 @@ from gantrymq.world.real import RealClock
 from gantrymq_admin import resending
 from gantrymq_admin.dead_letters import dead_queues
 from gantrymq_admin.resend_lock import ResendLock
+from gantrymq_testing.cluster import broker_settings
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
 
@@ -373,10 +375,10 @@ def test_each_letter_that_fails_is_reported_and_a_repetition_sends_the_rest(serv
     dead(4)
     real, failing = Producer.send, {b"b%d" % each for each in bad}
 
-    async def send(self, message, **options):
+    async def send(self, message, *queue):
         if message.body in failing:
             raise ClientError("the broker is busy")
-        return await real(self, message, **options)
+        return await real(self, message, *queue)
 
     monkeypatch.setattr(Producer, "send", send)
     words = ["group", "dlq", "resend", "CG", "0", "1", "2", "3", "-n", server.namesrv, "--output", "json"]
@@ -516,12 +518,12 @@ def test_a_send_without_an_answer_is_looked_for(server, command, dead, monkeypat
     monkeypatch.setattr(resending, "_FOUND_S", 0.5)
     real = Producer.send
 
-    async def send(self, message, **options):
+    async def send(self, message, *queue):
         if message.body == b"b1":
             if stored:
-                await real(self, message, **options)
+                await real(self, message, *queue)
             raise CallTimeout("no answer")
-        return await real(self, message, **options)
+        return await real(self, message, *queue)
 
     monkeypatch.setattr(Producer, "send", send)
     if stored:
@@ -530,3 +532,51 @@ def test_a_send_without_an_answer_is_looked_for(server, command, dead, monkeypat
         told = command("resend", "--all", code=1)
         assert "broker-a:1 unknown: it may have been sent again" in told and "not known whether 1 dead letters" in told
     assert len(server.pull("%RETRY%CG")) == (3 if stored else 2)
+
+
+@pytest.fixture
+def another(server, tmp_path):
+    """A second broker of the cluster."""
+    cluster = server.cluster
+    given = {"brokerName": "another", "namesrvAddr": cluster.namesrv, "brokerIP1": "127.0.0.1", "listenPort": 0}
+    settings = broker_settings(cluster.plugins, tmp_path / "another", {**given, "store": "memory"})
+    found = BrokerServer(cluster.world, settings, cluster.plugins)
+    server.run(found.start())
+    yield found
+    server.run(found.stop())
+
+
+@pytest.mark.parametrize("target", ["group", "topic"])
+def test_copies_are_stored_beside_their_letters_and_elsewhere_if_need_be(server, command, dead, another, target):
+    """A broker that is gone from the name servers is unknown to the next run, which would send its copies again."""
+    topic, queues = "%RETRY%CG" if target == "group" else "T", 8
+    dead(6)
+    server.call(another.tables.topics.put, TopicConfig(topic, queues, queues))
+    server.run(_until_at(server, topic, {"broker-a", "another"}))
+
+    def copies_elsewhere():
+        return sum(server.call(another.store.bounds, Queue(topic, each)).max_offset for each in range(queues))
+
+    assert command("resend", "0", "1", "2", "3", "--to", target)["resent"] == 4
+    assert copies_elsewhere() == 0
+    server.run(_make_readonly(server, topic))  # as at a broker that is to be closed
+    server.run(_until_at(server, topic, {"another"}))
+    assert command("resend", "--all", "--to", target)["resent"] == 2
+    assert copies_elsewhere() == 2
+
+
+async def _make_readonly(server, topic):
+    async with Client(server.namesrv) as client, client.admin as admin:
+        await admin.create_topic(server.broker_address, TopicConfig(topic, 1, 1, 4))
+
+
+async def _until_at(server, topic, brokers):
+    """Wait until clients may send to *topic* at these brokers."""
+    async with Client(server.namesrv) as client, client.admin as admin:
+
+        async def there():
+            with suppress(NoRoute):
+                found = (await admin.route(topic)).publish_queues(topic)
+                return {each.broker_name for each in found} == brokers
+
+        await until(there, f"{topic} at {brokers}")

@@ -282,9 +282,9 @@ def test_a_letter_that_died_again_leads_to_the_new_one(dead):
 def test_one_run_at_a_time_sends_letters_of_a_group(dead, monkeypatch):
     going, real = asyncio.Event(), Producer.send
 
-    async def send(self, message, **options):
+    async def send(self, message, *queue):
         await going.wait()
-        return await real(self, message, **options)
+        return await real(self, message, *queue)
 
     monkeypatch.setattr(Producer, "send", send)
     page = dead.get("/groups/billing/dlq")
@@ -314,12 +314,12 @@ def test_a_send_without_an_answer_is_not_repeated_without_a_choice(dead, monkeyp
     real = Producer.send
     monkeypatch.setattr(resending, "_FOUND_S", 0.0)
 
-    async def send(self, message, **options):
+    async def send(self, message, *queue):
         if message.body == b"one":
-            await real(self, message, **options)  # stored, and the answer is lost
+            await real(self, message, *queue)  # stored, and the answer is lost
         if message.body != b"three":
             raise CallTimeout("no answer")
-        return await real(self, message, **options)
+        return await real(self, message, *queue)
 
     monkeypatch.setattr(Producer, "send", send)
     job, text = send_all(dead)

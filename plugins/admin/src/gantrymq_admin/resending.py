@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from itertools import count
 from types import TracebackType
 from typing import Final, Literal, Protocol, Self
 
 import attrs
 
-from gantrymq.client import Admin, Message, Producer, Reader, ReceivedMessage, SendResult
+from gantrymq.client import Admin, Message, MessageQueue, Producer, Reader, ReceivedMessage, Selector, SendResult
 from gantrymq.errors import (
     CallTimeout,
     ClientError,
@@ -234,6 +235,7 @@ class Resend:
         self._tried = target == "topic" or producer is None  # whether retries are known to arrive
         self._last: dict[tuple[str, str], list[SoughtLetter]] = {}  # sent last, by topic and broker
         self._noted: dict[tuple[str, str], list[str]] = {}  # places sent, whose copies were not found yet
+        self._turns = count()  # of queues
         self._unclear: dict[str, SoughtLetter] = {}  # by place, whose answer was lost now
         self.sent = self.sent_before = self.left_out = self.failed = self.unknown = 0
         self.by_topic: dict[str, int] = {}
@@ -361,7 +363,7 @@ class Resend:
         places = [place_of(letter) for letter, _ in ready]
         if self._notes is not None:
             await self._notes.begin(self._group, places, self._by)
-        sends = [self._producer.send(message) for _, message in ready]
+        sends = [self._producer.send(message, self._beside(letter)) for letter, message in ready]
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
         known, last = list[str](), dict[tuple[str, str], list[SoughtLetter]]()
         for (letter, message), outcome in zip(ready, outcomes, strict=True):
@@ -386,6 +388,18 @@ class Resend:
             self._noted.setdefault(key, []).extend(each.place for each in letters)
         if known:
             await self._notes.end(self._group, known)
+
+    def _beside(self, letter: ReceivedMessage) -> Selector:
+        """Return a selector of queues at the broker of *letter*, or at others if the topic has none there.
+
+        So a copy can be found wherever its letter can be read, although other brokers are gone from the name servers.
+        """
+
+        def select(queues: Sequence[MessageQueue], _: Message) -> MessageQueue:
+            near = [each for each in queues if each.broker_name == letter.broker_name] or queues
+            return near[next(self._turns) % len(near)]
+
+        return select
 
     def _count_sent(self, outcome: Outcome) -> None:
         self.sent += 1
