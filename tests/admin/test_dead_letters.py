@@ -28,6 +28,7 @@ from gantrymq.world.real import RealClock
 from gantrymq_admin import resending
 from gantrymq_admin.dead_letters import dead_queues
 from gantrymq_admin.resend_lock import ResendLock
+from gantrymq_admin.resent import SoughtLetter
 from gantrymq_testing.cluster import broker_settings
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
@@ -294,13 +295,13 @@ def test_what_was_sent_again_is_left_out_and_shown(server, command, dead, target
 
 def test_a_copy_of_a_broker_whose_clock_is_behind_is_found(server, command, dead, monkeypatch):
     dead(2)
-    real = resending.SoughtLetter.of
+    real = SoughtLetter.of
 
     def of(letter, group):
         found = real(letter, group)
         return attrs.evolve(found, since_ms=found.since_ms + 600_000)
 
-    monkeypatch.setattr(resending.SoughtLetter, "of", staticmethod(of))
+    monkeypatch.setattr(SoughtLetter, "of", staticmethod(of))
     assert command("resend", "0")["resent"] == 1
     done = command("resend", "--all")
     assert (done["resent"], done["sent_before"]) == (1, 1)

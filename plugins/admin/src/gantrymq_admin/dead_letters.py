@@ -7,7 +7,7 @@ A message sent again keeps its body, flag, keys, tag, unique id and every proper
 brokers and consumers because of the failures are removed, so that it is a new message to them, with a new count of
 tries: the delay, the counts, transaction marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID remain; they name its origin. A dead
 letter cannot be changed, so its copy gets properties: `RESENT_FROM` with the place of the letter, `RESENT_GROUP` with
-its group and `RESENT_BY` with who sent it. `resending.Resent` finds the copy by them.
+its group and `RESENT_BY` with who sent it. `resent.Resent` finds the copy by them.
 
 Source: apache/rocketmq common/.../message/MessageConst.java (names), common/.../KeyBuilder.java,
 client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).

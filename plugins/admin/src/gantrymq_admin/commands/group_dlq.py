@@ -28,7 +28,8 @@ from gantrymq_admin.commands.message_query import lines_of
 from gantrymq_admin.commands.options import check_group, group_named
 from gantrymq_admin.dead_letters import RESENT_BY, DeadQueue, dead_queues, origin_of, pages, place_of, why
 from gantrymq_admin.messages import as_json
-from gantrymq_admin.resending import Outcome, Resend, Resent, SoughtLetter
+from gantrymq_admin.resending import Outcome, Resend
+from gantrymq_admin.resent import Resent, SoughtLetter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -16,7 +16,8 @@ from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
 from gantrymq_admin.resend_lock import ResendBusy
-from gantrymq_admin.resending import Outcome, Resend, SoughtLetter
+from gantrymq_admin.resending import Outcome, Resend
+from gantrymq_admin.resent import SoughtLetter
 from gantrymq_console.data import messages, resends
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import group_configs

@@ -19,7 +19,7 @@ from gantrymq.plugin import names
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.consumption import Certainty, Reason, consumers_of
 from gantrymq_admin.dead_letters import RESENT_BY, RESENT_FROM, RESENT_GROUP
-from gantrymq_admin.resending import Letter, Resent, SoughtLetter
+from gantrymq_admin.resent import Letter, Resent, SoughtLetter
 from gantrymq_console.data import messages
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.resend_notes import ResendNotes
