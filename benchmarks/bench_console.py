@@ -81,7 +81,7 @@ def pages() -> Iterator[str]:
     yield from ("/groups", "/groups?sort=name", "/groups?sort=lag&start=1000", "/groups?rows=200")
     yield from (topic, f"{topic}/groups", f"{topic}/producers", f"{topic}/settings", f"{topic}/messages")
     yield from (f"{topic}/messages?key={KEY}", f"{topic}/send", f"/topics/{WIDE}", f"/topics/{WIDE}/groups")
-    yield from (group, f"{group}/queues", f"{group}/members", f"{group}/plan", f"{group}/settings")
+    yield from (group, f"{group}/queues", f"{group}/members", f"{group}/settings")
     yield from (f"{group}/offsets", f"{group}/dlq", f"/history?kind=group&name={ONLINE}")
     yield from ("/clients", "/search?q=many-group-19", f"/search?q={one}", f"/search?q={KEY}&topic={one}")
     yield from ("/brokers", "/brokers/BROKER", "/brokers/BROKER/settings", "/nameservers", "/nameservers/settings")

@@ -9,40 +9,59 @@ from gantrymq_console.web.pace import LEAST_S, MOST_S, Pace
 from gantrymq_console.web.responses import DUE
 
 
-def simulated(tabs, pages, cost_s, seconds=600.0):
-    """Return the pace after *seconds* with tabs that do as they are told, and the last minute's load and requests/s."""
-    pace, now, last_minute, made_at = Pace(), 0.0, [], {}
+def simulated(tabs, pages, view_s, html_s, seconds=900.0):
+    """Return the pace after *seconds* with tabs that do as they are told, and the last minutes' load and requests/s."""
+    pace, now, last, made_at = Pace(), 0.0, [], {}
     due = [LEAST_S * number / tabs for number in range(tabs)]
     while (now := min(due)) < seconds:
         tab = due.index(now)
         page = tab % pages
-        took = 0.0
+        took_s = 0.0
         if now - made_at.get(page, -MOST_S) >= pace.period_s - 1:
-            made_at[page], took = now, cost_s
+            made_at[page], took_s = now, html_s
+            pace.note_view(now, view_s)
         due_s = max(1.0, pace.period_s - (now - made_at[page]))
-        pace.note(now, took, due_s)
-        last_minute += [took] if now > seconds - 60 else []
+        pace.note(now, took_s, due_s)
+        last += [took_s and took_s + view_s] if now > seconds - 300 else []
         due[tab] = now + due_s
-    return pace.period_s, sum(last_minute) / 60, len(last_minute) / 60
+    return pace.period_s, sum(last) / 300, len(last) / 300
 
 
 @pytest.mark.parametrize(
-    ("tabs", "pages", "cost_s", "period"),
-    [(5, 5, 0.003, (5, 5)), (30, 1, 0.003, (5, 5)), (100, 1, 0.003, (9, 13)), (100, 25, 0.002, (11, 14))],
+    ("tabs", "pages", "view_s", "html_s", "period"),
+    [
+        (5, 5, 0.015, 0.005, (5, 5)),
+        (30, 1, 0.015, 0.005, (5, 5)),
+        (100, 1, 0.015, 0.005, (9, 13)),
+        (100, 25, 0.015, 0.005, (18, 22)),
+        (100, 25, 0.03, 0.0, (27, 33)),
+    ],
 )
-def test_the_time_between_refreshes_grows_with_what_they_take(tabs, pages, cost_s, period):
-    found, load, per_s = simulated(tabs, pages, cost_s)
+def test_the_time_between_refreshes_grows_with_what_they_take(tabs, pages, view_s, html_s, period):
+    found, load, per_s = simulated(tabs, pages, view_s, html_s)
     assert period[0] <= found <= period[1]
-    assert load <= 0.0045 and per_s <= 11
+    assert load <= 0.03 and per_s <= 11
 
 
 def test_it_has_a_limit_and_shrinks_again():
     pace = Pace()
     for number in range(1000):
+        pace.note_view(number / 10, 0.2)
         pace.note(number / 10, 0.2, 5.0)
     assert pace.period_s == MOST_S
-    pace.note(1000.0, 1.0, 5.0)  # one page alone, however long it takes
-    assert pace.period_s == LEAST_S
+    pace.note_view(1000.0, 2.0)  # one page alone, however long it takes
+    pace.note(1000.0, 1.0, 5.0)
+    assert pace.period_s <= LEAST_S + 0.5
+
+
+def test_what_is_older_than_a_minute_does_not_count():
+    pace = Pace()
+    for number in range(20_000):
+        pace.note(number / 1000, 0.001, 5.0)
+    assert len(pace._noted) <= 8192
+    for number in range(3):
+        pace.note(1000.0 + number, 0.0, 5.0)
+    assert pace.period_s == LEAST_S and pace._took_s == pytest.approx(0, abs=1e-6)
 
 
 def test_a_page_is_told_when_to_ask_again(visitor, unchanged):

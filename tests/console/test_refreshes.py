@@ -153,15 +153,22 @@ def test_roles_and_languages_do_not_share(visitor, asked, unchanged):
     assert "<form" not in live(visitor, f"/brokers/{name}").text
 
 
-def test_browsers_do_not_share_tokens_of_forms(visitor):
-    name = visitor.api("/brokers")["data"]["brokers"][0]["name"]
-    tokens = []
+def test_browsers_share_the_html_of_forms_but_not_their_tokens_and_ids(visitor, page, monkeypatch):
+    rendered = []
+    real = responses.render
+    monkeypatch.setattr(responses, "render", lambda *args, **more: rendered.append(args[0]) or real(*args, **more))
+    tokens, ids = [], []
     for _ in range(2):
         visitor.cookies = httpx.Cookies()
-        found = re.findall(r'name="csrf" value="(\w+)"', live(visitor, f"/brokers/{name}").text)
+        shown = live(visitor, page).text
+        found = re.findall(r'name="csrf" value="(\w+)"', shown)
         assert found and len(set(found)) == 1
         tokens.append(found[0])
-    assert tokens[0] != tokens[1]
+        ids += re.findall(r'name="once" value="(\w+)"', shown)
+        assert len(found) == shown.count("<form ")
+    assert len(rendered) == 1
+    assert tokens[0] != tokens[1] == re.findall(r'name="csrf" value="(\w+)"', visitor.request("GET", page).text)[0]
+    assert len(ids) == 2 * len(found) == len(set(ids))
 
 
 @pytest.fixture

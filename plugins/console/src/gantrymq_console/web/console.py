@@ -27,6 +27,7 @@ from gantrymq_console.web.documents import Documents
 from gantrymq_console.web.jobs import Jobs
 from gantrymq_console.web.pace import LEAST_S, Pace
 from gantrymq_console.web.pages import Page, View
+from gantrymq_console.web.render import for_visitor
 
 if TYPE_CHECKING:
     from gantrymq_console.web.pages import Section
@@ -83,11 +84,20 @@ class Refreshes:
         if dropped is not None:
             context.cluster.forget(dropped)
         age_s = AGE_S + self.pace.period_s - LEAST_S  # so that each refresh has new data
-        found = await context.cluster.shared(key, age_s, lambda: page.show(context), LATE_S)
+        found = await context.cluster.shared(key, age_s, lambda: self._made(context, page), LATE_S)
         age_ms = max(0, context.now_ms() - found.as_of_ms)
         context.age_s = age_ms // 1000
         context.due_s = max(1.0, self.pace.period_s - age_ms / 1000)
         return found.value
+
+    async def _made(self, context: RequestContext, page: Page) -> View:
+        monotonic = context.console.world.clock.monotonic
+        begun_s = monotonic()
+        found = await page.show(context)
+        if context.is_live:
+            ended_s = monotonic()
+            self.pace.note_view(ended_s, ended_s - begun_s)
+        return found
 
     def forget(self, context: RequestContext) -> None:
         """Drop all views after a change."""
@@ -117,7 +127,10 @@ class Refreshes:
         return f'"{tag}-{hashlib.sha256(json.dumps(who).encode()).hexdigest()[:20]}"'
 
     def text(self, context: RequestContext, tag: str, render: Callable[[], str]) -> str:
-        """Return the main part of a page, made by *render* unless another visitor's is the same."""
+        """Return the main part of a page, made by *render* unless another visitor's is the same.
+
+        The HTML that *render* returns is for all visitors, see `gantrymq_console.web.render.for_visitor`.
+        """
         key = (tag, page_of(context.request), context.user.role, context.zone)
         found = self._texts.get(key)
         if found is None:
@@ -126,11 +139,10 @@ class Refreshes:
             found = render()
             ended_s = monotonic()
             self.pace.note(ended_s, ended_s - begun_s, context.due_s)
-            if not context.personal:
-                _keep(self._texts, key, found)
+            _keep(self._texts, key, found)
         else:
             self.unchanged(context)
-        return found
+        return for_visitor(found, context)
 
     def unchanged(self, context: RequestContext) -> None:
         """Count a refresh whose HTML was made before."""

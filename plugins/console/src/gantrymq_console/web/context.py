@@ -56,7 +56,6 @@ class RequestContext:
         self._token = token
         self.age_s = 0  # of the view
         self.due_s = 0.0  # seconds until the view should be refreshed, if visitors share it
-        self.personal = False  # whether the response has something for this browser only
         self.form: Mapping[str, str] | None = None  # of an action
         self.prepared: Any = None  # by the preview of an action, for the action in the same request
         self.came_from = ""  # page with the form of an action, as of `page_of`
@@ -77,7 +76,6 @@ class RequestContext:
     @property
     def token(self) -> str:
         """The token for forms of this browser."""
-        self.personal = True
         return self._token()
 
     @property

@@ -52,6 +52,9 @@ _VERSION: Final = version_of("gantrymq-console")
 _LONG_ID: Final = 24  # characters; longer ids are cut in the middle
 _ID_END: Final = 8  # characters behind the cut
 _FIRST: Final = frozenset({"base.html", "bare.html", "_banners.html", "_command.html", "_parts.html", "home.html"})
+_PROCESS: Final = secrets.token_hex(16)  # known to nobody, so that no text of a message is a place
+_TOKEN_PLACE: Final = f"token-{_PROCESS}"
+_ONCE_PLACE: Final = f"once-{_PROCESS}"
 _SHORT_FROM: Final = 100_000  # larger numbers are shortened, with the whole number in the title
 
 
@@ -131,8 +134,15 @@ def compile_template(name: str) -> None:
     environment().get_template(name)
 
 
-def render(template: str, context: RequestContext, **values: Any) -> str:
-    """Return the HTML of *template*; it gets ``context``, ``t`` for texts, ``time``, ``link`` and *context*."""
+def render(template: str, context: RequestContext, *, shared: bool = False, **values: Any) -> str:
+    """Return the HTML of *template*; it gets ``context``, ``t`` for texts, ``time``, ``link`` and *values*.
+
+    Args:
+        template: its name.
+        context: of the visitor.
+        shared: whether the HTML is for several visitors: its forms have places that `for_visitor` fills.
+        **values: for the template.
+    """
     return (
         environment()
         .get_template(template)
@@ -141,7 +151,8 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
             t=context.texts,
             link=context.link,
             static=lambda path: context.link("static", static_version(), *path.split("/")),
-            once=lambda: secrets.token_hex(8),
+            token=lambda: _TOKEN_PLACE if shared else context.token,
+            once=lambda: _ONCE_PLACE if shared else secrets.token_hex(8),
             languages=LANGUAGES,
             themes=THEMES,
             roles=Role,
@@ -168,6 +179,13 @@ def render(template: str, context: RequestContext, **values: Any) -> str:
             **values,
         )
     )
+
+
+def for_visitor(html: str, context: RequestContext) -> str:
+    """Return shared HTML with the visitor's token and a new id in each form."""
+    if _TOKEN_PLACE in html:
+        html = html.replace(_TOKEN_PLACE, context.token)
+    return re.sub(_ONCE_PLACE, lambda _: secrets.token_hex(8), html)
 
 
 def finding_anchor(part: str, word: str) -> str:

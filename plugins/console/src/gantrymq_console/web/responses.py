@@ -93,10 +93,11 @@ def html(
     if view.problem is not None:
         failure = _failure(context, view.problem)
 
-    def made() -> str:
+    def made(shared: bool = False) -> str:
         return render(
             view.template,
             context,
+            shared=shared,
             data=view.data,
             view=view,
             name=name,
@@ -120,7 +121,9 @@ def html(
     if given.removeprefix("W/") == etag:  # a proxy that compresses makes tags weak
         refreshes.unchanged(context)
         return Response(status_code=304, headers=headers)
-    return HTMLResponse(made() if outcome is not None else refreshes.text(context, tag, made), view.status, headers)
+    if outcome is not None:
+        return HTMLResponse(made(), view.status, headers)
+    return HTMLResponse(refreshes.text(context, tag, lambda: made(shared=True)), view.status, headers)
 
 
 def failed(context: RequestContext, problem: Exception) -> Response:
