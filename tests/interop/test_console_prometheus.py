@@ -161,6 +161,8 @@ def test_curves_are_those_of_prometheus_and_a_broker_that_is_gone_is_a_gap(rig):
             assert max(each or 0 for each in found["late_s"]) > 1
             assert {each for each in found["dead_letters"] if each is not None} == {0}
             assert 0 < last("broker", "apple", "disk") < 100 and 0 < last("broker", "berry", "disk") < 100
+            oldest_s = max(filter(None, (last("broker", name, "oldest_s") for name in rig.brokers)))
+            assert 0 < oldest_s < time.monotonic() - begun + 2
             page = (await asyncio.to_thread(fetched, "history?kind=topic&name=Orders&view=table")).decode()
             assert "<td" in page and "cannot be read" not in page
 

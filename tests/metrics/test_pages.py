@@ -126,14 +126,15 @@ def test_sends_are_counted_by_topic_with_their_sizes_and_times(beside, scrape):
         for _ in range(3):
             await cluster.send("Orders", b"x" * 1000)
         await cluster.world.clock.sleep(30)
-        return await scrape(cluster, service), cluster.store.state()
+        return await scrape(cluster, service), cluster.store.state(), cluster.world.clock.now_ms()
 
-    figures, state = beside(send)
+    figures, state, now_ms = beside(send)
     assert figures("rocketmq_messages_in_total", **ORDERS) == 3
     assert figures("rocketmq_throughput_in_total", **ORDERS) == state.max_log_offset > 3000
     assert figures("rocketmq_producer_offset", **ORDERS) == 3
     assert figures("rocketmq_producer_tps", **ORDERS) == pytest.approx(3 / 20, rel=0.4)
     assert figures("rocketmq_brokeruntime_commitlog_maxoffset") == state.max_log_offset
+    assert now_ms - 31_000 < figures("rocketmq_brokeruntime_earliest_message_timestamp") <= now_ms - 30_000
     assert figures("rocketmq_brokeruntime_putmessage_times_total", broker="broker-a") == 3
     assert figures("rocketmq_brokeruntime_put_message_size_total") == state.max_log_offset
     assert figures("rocketmq_brokeruntime_dispatch_behind_bytes") == 0

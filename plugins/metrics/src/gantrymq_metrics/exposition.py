@@ -171,6 +171,11 @@ def _store(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
     for name, text, value in (
         ("commitlog_minoffset", "Log offset of the start of the log, bytes.", state.min_log_offset),
         ("commitlog_maxoffset", "Log offset of the end of the log, bytes.", state.max_log_offset),
+        (
+            "earliest_message_timestamp",
+            "Store time of the oldest message, milliseconds since 1970; -1 without one.",
+            snapshot.oldest_ms,
+        ),
         ("commitlog_disk_ratio", "Used share of the store's file system, 0 to 1.", used),
         ("consumequeue_disk_ratio", "As commitlog_disk_ratio: the queues are on the same file system.", used),
         ("commitlogdir_capacity_total", "Size of the store's file system, bytes.", disk.total),

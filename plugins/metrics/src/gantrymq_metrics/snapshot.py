@@ -35,6 +35,7 @@ class MetricsSnapshot:
 
     figures: BrokerMetrics
     state: StoreState
+    oldest_ms: int  # store time of the oldest message; -1 without one
     puts: Sequence[Flow]
     gets: Sequence[Flow]
     ends: Mapping[str, int]  # topic to the sum of its queues' ends
@@ -81,9 +82,12 @@ async def take_snapshot(broker: Broker, send_times: SendTimes, memory: ScrapeMem
     queue_lags = QueueLags(broker.settings.number(QUEUE_LAG_LIMIT), memory.queue_lags)
     lags = await GroupLags(broker, memory.oldest, queue_lags, memory.deleted).read(reading)
     memory.queue_lags = queue_lags.by_pair()
+    state = broker.store.state()
+    oldest = broker.store.read(state.min_log_offset)
     return MetricsSnapshot(
         figures=broker.metrics.snapshot(),
-        state=broker.store.state(),
+        state=state,
+        oldest_ms=-1 if oldest is None else oldest.store_timestamp,
         puts=puts,
         gets=gets,
         ends=ends,
