@@ -247,7 +247,7 @@ def test_a_table_that_takes_long_is_kept_longer(beside, monkeypatch):
     table = group_rows.group_table
 
     async def slow(*arguments):
-        await arguments[0].world.clock.sleep(2)
+        await arguments[0].world.clock.sleep(0.4)
         return await table(*arguments)
 
     monkeypatch.setattr("gantrymq_diagnosis.summaries.group_table", slow)
@@ -377,6 +377,33 @@ def test_a_message_is_read_once_while_nothing_moves(beside, monkeypatch):
             await page(one, TOPICS)
             await renewed(cluster)
         assert sorted(read) == [(Queue("T", 0), 1), (Queue("T", 1), 1)]
+
+    beside(work)
+
+
+@pytest.mark.parametrize(("code", "with_times", "without"), [(GROUPS, "late", "behind"), (TOPICS, "newest", "kept")])
+def test_a_message_is_read_once_although_tables_without_times_are_made_in_between(
+    beside, monkeypatch, code, with_times, without
+):
+    read = []
+    stored = GroupLags.stored_ms
+
+    async def counted(lags, queue, offset):
+        read.append((queue, offset))
+        return await stored(lags, queue, offset)
+
+    monkeypatch.setattr(GroupLags, "stored_ms", counted)
+
+    async def work(cluster, client_of):
+        topic(cluster, queues=2)
+        one = client_of("one")
+        await one.join("CG")
+        for queue_id in range(2):
+            await cluster.put("T", b"x", queue_id=queue_id)
+        for word in (with_times, without, without, without, with_times):
+            assert (await one.ask(code, None, json.dumps({"column": word}).encode())).code == 0
+            await renewed(cluster)
+        assert sorted(read) == [(Queue("T", 0), 0), (Queue("T", 1), 0)]
 
     beside(work)
 
@@ -604,9 +631,9 @@ def test_the_loop_runs_between_queues(beside, monkeypatch):
     done = []
 
     class Counted(TimeSlices):
-        async def item_done(self):
-            done.append(self)
-            await super().item_done()
+        async def item_done(self, items=1):
+            done.extend([self] * items)
+            await super().item_done(items)
 
     for module in (lags, topic_rows):
         monkeypatch.setattr(module, "TimeSlices", Counted)

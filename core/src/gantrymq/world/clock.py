@@ -68,10 +68,11 @@ class TimeSlices:
         self._items = self._left = items
         self._until = clock.monotonic() + MAX_SLICE_S
 
-    async def item_done(self) -> None:
-        """Count an item as done; yield to the event loop if the slice is over."""
-        self._left -= 1
-        if not self._left or self._clock.monotonic() > self._until:
+    async def item_done(self, items: int = 1) -> None:
+        """Count an item, or *items* that took little time together, as done; yield to the event loop if the slice is
+        over."""
+        self._left -= items
+        if self._left <= 0 or self._clock.monotonic() > self._until:
             await self._clock.sleep(0)
             self._left = self._items
             self._until = self._clock.monotonic() + MAX_SLICE_S

@@ -206,7 +206,7 @@ async def _group(
         consume_enable=config is None or config.consume_enable,
         consume_broadcast_enable=config is None or config.consume_broadcast_enable,
         broker_readable=bool(broker.settings.number("brokerPermission") & PERM_READ),
-        retry_behind=await retry_behind(reading, group, broker.lags.topics(group)),
+        retry_behind=await retry_behind(broker, reading, group, broker.lags.topics(group)),
         retry_waiting=retries.count,
         retry_waiting_more=more,
         retry_due_ms=retries.due_ms,
@@ -218,10 +218,11 @@ async def _group(
     )
 
 
-async def retry_behind(reading: LagReading, group: str, topics: Iterable[str]) -> int:
+async def retry_behind(broker: BrokerEnvironment, reading: LagReading, group: str, topics: Iterable[str]) -> int:
     """Return the number of messages that a group has not consumed on its retry topics and those of *topics*."""
     retries = [retry_topic(group), *(each for topic in topics for each in pop_retry_topics(group, topic))]
-    return sum([(await reading.of(group, each)).behind or 0 for each in retries])
+    existing = [each for each in retries if broker.topics.get(each) is not None]
+    return sum([(await reading.of(group, each)).behind or 0 for each in existing])
 
 
 async def _plugin_findings(broker: BrokerCluster, group: str) -> tuple[PluginFinding, ...]:

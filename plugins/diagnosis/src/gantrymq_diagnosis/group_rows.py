@@ -24,8 +24,8 @@ from gantrymq_diagnosis.shared_table import INTERNAL, fields_json
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
-_QUEUES_TOGETHER: Final = 16  # queues between pauses
-_MAX_TIMES: Final = 100_000  # store times kept for the next table
+_QUEUES_TOGETHER: Final = 128  # queues between pauses
+_MAX_TIMES: Final = 100_000  # store times kept for the next tables
 _MAX_FIRSTS: Final = 64  # queues of a topic without an offset of the group whose first message is read
 
 Place = tuple[str, int, int]  # topic, queue id, queue offset
@@ -76,16 +76,20 @@ class GroupTable:
 
 
 class StoredTimes:
-    """Store times of messages, kept as long as two successive tables need them."""
+    """Store times of messages, kept as long as two successive tables with times of all rows need them."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._before: dict[Place, int] = {}
         self._now: dict[Place, int] = {}
 
-    def next_table(self) -> None:
-        """Forget the times that the last table did not need."""
-        self._before, self._now = self._now, {}
+    def next_table(self, *, of_all: bool) -> None:
+        """Forget the times that were not needed since the last table *of_all* rows.
+
+        Tables whose times are read for rows that are shown only are made in between, and need few of them.
+        """
+        if of_all or len(self._now) >= _MAX_TIMES:
+            self._before, self._now = self._now, {}
 
     def known(self, place: Place) -> int | None:
         """Return the store time of the message at *place* if this table or the one before needed it."""
@@ -172,7 +176,7 @@ async def _row(
     row.places = tuple(places)
     if row.behind is None:
         row.late_ms, row.places = None, ()
-    row.retry_behind = await retry_behind(reading, group, topics)
+    row.retry_behind = await retry_behind(broker, reading, group, topics)
     row.retry_waiting = waiting.get(retry_topic(group), WaitingRetries()).count
     row.dead_letters = (await reading.backlog(DLQ_PREFIX + group)).messages
     return row

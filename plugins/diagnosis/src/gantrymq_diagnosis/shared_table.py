@@ -13,7 +13,7 @@ from gantrymq_diagnosis.operators.requests import stopping
 
 KEPT_S: Final = 10.0  # shortest time that a table is used
 LATE_S: Final = 10.0  # additional time that a table is served while the next one is computed
-_TIMES_KEPT: Final = 20  # or this multiple of the time to compute it, which is a twentieth of all time then
+_TIMES_KEPT: Final = 100  # or this multiple of the time to compute it, which is one percent of all time then
 _MAX_KEPT_S: Final = 60.0
 UNUSED_S: Final = 90.0  # without a request, the memory of the table is released
 

@@ -186,20 +186,22 @@ class Summaries:
         clock, times, newest = broker.world.clock, StoredTimes(broker), StoredTimes(broker)
 
         async def groups() -> GroupTable:
-            times.next_table()
+            times.next_table(of_all=False)
             return await group_table(broker, watch, modes)
 
         async def groups_with_times() -> GroupTable:
             table = await of_groups.get(new=True)
+            times.next_table(of_all=True)
             await add_times(table, table.rows, times, broker)
             return table
 
         async def topics() -> TopicTable:
-            newest.next_table()
+            newest.next_table(of_all=False)
             return await topic_table(broker)
 
         async def topics_with_newest() -> TopicTable:
             table = await of_topics.get(new=True)
+            newest.next_table(of_all=True)
             await add_newest(table.rows, newest, broker)
             return table
 

@@ -18,7 +18,7 @@ from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.group_rows import StoredTimes
 from gantrymq_diagnosis.shared_table import INTERNAL, fields_json
 
-_QUEUES_TOGETHER: Final = 16  # queues between pauses
+_QUEUES_TOGETHER: Final = 128  # queues between pauses
 KINDS: Final = ("normal", "retry", "dead_letter", "system")
 _MESSAGE_TYPE: Final = "message.type"
 
@@ -103,7 +103,10 @@ async def add_newest(rows: Iterable[TopicRow], times: StoredTimes, broker: Broke
     for row in rows:
         for queue_id, last in enumerate(row.lasts if row.newest_ms is None else ()):
             if last >= 0:
-                stored_ms = await times.get((row.name, queue_id, last))
+                place = (row.name, queue_id, last)
+                stored_ms = times.known(place)
+                if stored_ms is None:
+                    stored_ms = await times.get(place)
                 if stored_ms is not None:
                     row.newest_ms = max(row.newest_ms or 0, stored_ms)
             await slices.item_done()

@@ -11,16 +11,19 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsu
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.tables import Tables
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import Backlog, Bounds, GroupLag, MessageStore, QueueLag
+from gantrymq.interfaces import Backlog, GroupLag, MessageStore, QueueLag
 from gantrymq.model.group import lite_parent_of
 from gantrymq.model.light_queues import is_lite_queue_of
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.world.clock import Clock, TimeSlices
+
+_QUEUES_UNPAUSED: Final = 64  # without reading the clock
 
 
 class GroupLags:
@@ -65,7 +68,7 @@ class GroupLags:
     def queue(self, group: str, queue: Queue) -> QueueLag:
         """Return the lag of a group in one queue."""
         bounds, committed = self._store.bounds(queue), self._offsets.committed(group, queue)
-        begin, deleted = _begin(committed, bounds)
+        begin, deleted = _begin(committed, *bounds)
         topic = self._topics.get(queue.topic)
         if not self._reads(group, queue.topic) or topic is None or queue.queue_id >= topic.read_queues:
             return QueueLag(bounds, committed, begin, 0, 0)
@@ -132,24 +135,28 @@ class _Reading:
             found.behind = None
             return found
         begins, ends, behind, found.fresh = backlog.begins, backlog.ends, backlog.messages, backlog.filled
+        unpaused = 0
         for queue_id, committed in found.committed.items():
             first = begins.get(queue_id)
             if first is not None:
                 end = ends[queue_id]
-                begin, deleted = _begin(committed, Bounds(first, end))
+                begin, deleted = _begin(committed, first, end)
                 behind -= begin - first
                 found.fresh -= first < end
                 found.deleted += deleted
                 if begin < end:
                     found.unread[queue_id] = begin
-            await self._slices.item_done()
+            unpaused += 1
+            if unpaused == _QUEUES_UNPAUSED:
+                await self._slices.item_done(unpaused)
+                unpaused = 0
+        await self._slices.item_done(unpaused)
         found.behind = behind
         return found
 
 
-def _begin(committed: int | None, bounds: Bounds) -> tuple[int, int]:
+def _begin(committed: int | None, first: int, end: int) -> tuple[int, int]:
     """Return the first message that a group has not consumed, and the number of deleted ones before it."""
-    first, end = bounds
     if committed is None or committed < first:
         return first, 0 if committed is None else first - committed
     return min(committed, end), 0
