@@ -76,12 +76,13 @@ async def history_page(context: RequestContext) -> View:
     """Show the history of the subject that the parameters name."""
     kind, name = _subject(context)
     view, after_ms = context.choice("view", _VIEWS), context.number("after", 0) if context.is_api else 0
-    clock = context.console.world.clock
-    begun_s = clock.monotonic()
-    found = await _asked(context, kind, name, after_ms)
     if after_ms:  # of the script of an open page, which asks after each refresh
-        pace, now_s = context.console.refreshes.pace, clock.monotonic()
-        pace.note(now_s, now_s - begun_s, pace.period_s)
+        pace, monotonic = context.console.refreshes.pace, context.console.world.clock.monotonic
+        with pace.working(monotonic):
+            found = await _asked(context, kind, name, after_ms)
+        pace.note(monotonic(), pace.period_s)
+    else:
+        found = await _asked(context, kind, name, after_ms)
     start = min(context.start, max(0, len(found.times) - 1))
     columns, rows = _columns(found), list[HistoryRow]()
     if view == "table" and not context.is_api:

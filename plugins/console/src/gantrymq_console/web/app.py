@@ -130,6 +130,12 @@ class App:
 
     def _page(self, page: Page) -> Endpoint:
         async def show(context: RequestContext) -> Response:
+            if not context.is_live:
+                return await made(context)
+            with context.console.refreshes.pace.working(context.console.world.clock.monotonic):
+                return await made(context)
+
+        async def made(context: RequestContext) -> Response:
             if not context.is_api:
                 context.form = self._actions.kept(context)
             try:

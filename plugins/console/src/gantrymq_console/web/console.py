@@ -84,20 +84,11 @@ class Refreshes:
         if dropped is not None:
             context.cluster.forget(dropped)
         age_s = AGE_S + self.pace.period_s - LEAST_S  # so that each refresh has new data
-        found = await context.cluster.shared(key, age_s, lambda: self._made(context, page), LATE_S)
+        found = await context.cluster.shared(key, age_s, lambda: page.show(context), LATE_S)
         age_ms = max(0, context.now_ms() - found.as_of_ms)
         context.age_s = age_ms // 1000
         context.due_s = max(1.0, self.pace.period_s - age_ms / 1000)
         return found.value
-
-    async def _made(self, context: RequestContext, page: Page) -> View:
-        monotonic = context.console.world.clock.monotonic
-        begun_s = monotonic()
-        found = await page.show(context)
-        if context.is_live:
-            ended_s = monotonic()
-            self.pace.note_view(ended_s, ended_s - begun_s)
-        return found
 
     def forget(self, context: RequestContext) -> None:
         """Drop all views after a change."""
@@ -134,19 +125,9 @@ class Refreshes:
         key = (tag, page_of(context.request), context.user.role, context.zone)
         found = self._texts.get(key)
         if found is None:
-            monotonic = context.console.world.clock.monotonic
-            begun_s = monotonic()
             found = render()
-            ended_s = monotonic()
-            self.pace.note(ended_s, ended_s - begun_s, context.due_s)
             _keep(self._texts, key, found)
-        else:
-            self.unchanged(context)
         return for_visitor(found, context)
-
-    def unchanged(self, context: RequestContext) -> None:
-        """Count a refresh whose HTML was made before."""
-        self.pace.note(context.console.world.clock.monotonic(), 0.0, context.due_s)
 
 
 def _keep(table: OrderedDict[Any, Any], key: Hashable, value: Any) -> Hashable | None:

@@ -117,9 +117,9 @@ def html(
     headers = {"ETag": etag, "Age": str(context.age_s)}
     if context.due_s:
         headers[DUE] = f"{context.due_s:.1f}"
+    refreshes.pace.note(context.console.world.clock.monotonic(), context.due_s)
     given = context.request.headers.get("if-none-match", "")
     if given.removeprefix("W/") == etag:  # a proxy that compresses makes tags weak
-        refreshes.unchanged(context)
         return Response(status_code=304, headers=headers)
     if outcome is not None:
         return HTMLResponse(made(), view.status, headers)
