@@ -15,7 +15,7 @@ from typing import Final
 
 LEAST_S: Final = 5.0
 MOST_S: Final = 60.0
-_SHARE: Final = 0.008  # of the time, for refreshes; what the HTTP server takes for each comes on top
+_SHARE: Final = 0.005  # of the time, for refreshes; the HTTP server and connections take as long again
 _REQUESTS_PER_S: Final = 10.0
 _LONGEST_S: Final = 0.05  # that one refresh may count: more is other work, or a template that was not compiled yet
 _MOST: Final = 8192  # refreshes that are counted
