@@ -164,6 +164,7 @@ def test_topic_list_leaves_out_what_brokers_and_groups_made(gantrymq):
 
 def test_topic_create_goes_to_the_masters(gantrymq, servers):
     address = servers.cluster.brokers["a"].address
+    servers.cluster.brokers["a"].answers[RequestCode.GET_TOPIC_CONFIG] = Command(17, remark="no topic")
     (made,) = documents(gantrymq("topic", "create", "-t", "New", "-r", "4", "-p", "r", "--output", "json"))
     assert made == {"topic": "New", "read_queues": 4, "write_queues": 8, "perm": 4, "brokers": [address]}
     assert address in gantrymq("topic", "create", "-t", "New", "-b", address, "-a", "+message.type=FIFO").stdout
@@ -302,15 +303,20 @@ def test_tail_ends_at_a_signal(servers):
     assert (process.returncode, rest) == (0, ("", ""))
 
 
-def test_topic_create_asks_an_older_broker_for_its_queues(gantrymq, servers):
-    """One before 5.0 does not tell a topic's settings; its figures name the queues."""
+def test_topic_create_asks_an_older_broker_for_all_settings(gantrymq, servers):
+    """One before 5.0 does not tell a single topic's settings."""
+    present = {"topicConfigTable": {"T": {"topicName": "T", "readQueueNums": 4, "writeQueueNums": 2, "perm": 4}}}
     table = {f'{{"brokerName":"a","queueId":{n},"topic":"T"}}': '{"maxOffset":5,"minOffset":2}' for n in range(4)}
     body = '{"offsetTable":{' + ",".join(f"{key}:{value}" for key, value in table.items()) + "}}"
     answers = servers.cluster.brokers["a"].answers
+    answers[RequestCode.GET_ALL_TOPIC_CONFIG] = Command(0, body=json.dumps(present).encode())
     answers[RequestCode.GET_TOPIC_STATS_INFO] = Command(0, body=body.encode())
+    (made,) = documents(gantrymq("topic", "create", "-t", "T", "-r", "5", "--output", "json"))
+    assert (made["read_queues"], made["write_queues"], made["perm"]) == (5, 2, 4)
     done = gantrymq("topic", "create", "-t", "T", "-r", "3", "-w", "3", code=1)
     assert "has 4 read queues" in done.stderr
     assert "queue 3, 3 messages" in done.stderr
     gantrymq("topic", "create", "-t", "T", "-r", "3", "-w", "3", "--fewer-queues")
-    answers[RequestCode.GET_TOPIC_STATS_INFO] = Command(17, remark="no topic")
-    gantrymq("topic", "create", "-t", "T", "-r", "1", "-w", "1")
+    answers[RequestCode.GET_ALL_TOPIC_CONFIG] = Command(0, body=json.dumps({"topicConfigTable": {}}).encode())
+    (made,) = documents(gantrymq("topic", "create", "-t", "T", "-r", "1", "--output", "json"))
+    assert (made["read_queues"], made["write_queues"], made["perm"]) == (1, 8, 6)

@@ -3,6 +3,7 @@
 import json
 from importlib.util import find_spec
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
@@ -95,6 +96,34 @@ def test_a_new_topic_and_more_queues_are_not_losses(server, command, queues):
     command(*CREATE, "-r", "2", "-w", "2")
     command(*CREATE, "-r", "4", "-w", "4")
     assert queues() == (4, 4)
+
+
+def test_what_is_not_given_stays_as_it_is(server, command):
+    async def ask():
+        async with Client(server.namesrv) as client, client.admin as admin:
+            return await admin.topic_config(server.broker_address, "T")
+
+    async def set_order(order):
+        async with Client(server.namesrv) as client, client.admin as admin:
+            present = await admin.topic_config(server.broker_address, "T")
+            await admin.create_topic(server.broker_address, attrs.evolve(present, order=order, attributes={}))
+
+    command(*CREATE, "-a", "+message.type=FIFO")
+    new = server.run(ask())
+    assert (new.read_queues, new.write_queues, new.perm) == (8, 8, 6)
+    command(*CREATE, "-r", "16", "-w", "12", "--perm", "2")
+    server.run(set_order(True))
+    for words, wanted in (
+        (("--perm", "6"), (16, 12, 6)),
+        (("-r", "20"), (20, 12, 6)),
+        (("-w", "14"), (20, 14, 6)),
+        ((), (20, 14, 6)),
+    ):
+        told = json.loads(command(*CREATE, *words, "--output", "json").stdout)
+        found = server.run(ask())
+        assert (found.read_queues, found.write_queues, found.perm) == wanted
+        assert (told["read_queues"], told["write_queues"], told["perm"]) == wanted
+        assert found.order and found.attributes == {"message.type": "FIFO"}
 
 
 def test_the_broker_does_what_mqadmin_asks_and_logs_what_it_hides(server, command, send, queues, caplog):

@@ -64,7 +64,7 @@ def queue(**more):
         (group(slave_of="m:1", slave_reads=True), queue(pulled_ms_ago=None, next_pull=-1), "read-at-master", "-b m:1"),
         (group(slave_of="m:1", slave_reads=True), queue(pulled_ms_ago=61_000), "read-at-master", "-b m:1"),
         (group(slave_reads=True), queue(pulled_ms_ago=61_000), "paused", "it reads old messages at a slave, or it is"),
-        (group(broker_readable=False), READ, "broker-not-readable", "brokerPermission"),
+        (group(broker="b:1", broker_readable=False), READ, "broker-not-readable", "set brokerPermission=6 -b b:1"),
         (group(consume_enable=False), READ, "group-disabled", "--consume"),
         (GROUP, topic(exists=False), "topic-missing", "does not exist"),
         (GROUP, topic(readable=False), "topic-not-readable", "may not be read"),

@@ -47,7 +47,7 @@ ELSEWHERE: Mapping[str, str] = {
     "statsAll": "gantrymq cluster and group progress have the figures; gantrymq-metrics serves all of them",
     "updateAcl": "gantrymq acl update USER -r RESOURCE -a ACTIONS does it",
     "updateControllerConfig": "mqadmin's own command asks RocketMQ's controllers",
-    "updateTopicPerm": "gantrymq topic create -t TOPIC -p PERM changes it, with -r and -w as they are",
+    "updateTopicPerm": "gantrymq topic create -t TOPIC -p PERM changes it",
     "updateUser": "gantrymq user update USER does it, and gantrymq user rotate changes the secret",
 }
 NOTHING = (

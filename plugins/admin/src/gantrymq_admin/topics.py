@@ -13,9 +13,11 @@ Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (topicRout
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from shlex import quote
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import attrs
 
 from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, ClientError
@@ -27,6 +29,8 @@ from gantrymq.plugin.remoting import ResponseCode
 _GROUPS: Final = frozenset(
     {*names.SYSTEM_GROUPS, "DEFAULT_CONSUMER", "SCHEDULE_CONSUMER", "__MONITOR_CONSUMER", "SELF_TEST_P_GROUP"}
 )
+
+NEW_QUEUES: Final = 8  # read and write queues of a new topic at each broker, as with mqadmin
 
 
 def named_after(clusters: Collection[str], brokers: Collection[str]) -> frozenset[str]:
@@ -90,7 +94,7 @@ async def hidden_messages(admin: Admin, address: str, present: TopicConfig, want
 
 
 async def present_topic(admin: Admin, address: str, topic: str) -> TopicConfig | None:
-    """Return the settings of a topic, None without it. Before 5.0 only the number of queues: the larger of both."""
+    """Return the settings of a topic, None without it; a broker before 5.0 is asked for those of all topics."""
     try:
         return await admin.topic_config(address, topic)
     except BrokerRefused as refusal:
@@ -98,13 +102,22 @@ async def present_topic(admin: Admin, address: str, topic: str) -> TopicConfig |
             return None
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-    try:
-        count = len(await admin.topic_stats(address, topic))
-    except BrokerRefused as refusal:
-        if refusal.response_code == ResponseCode.TOPIC_NOT_EXIST:
-            return None
-        raise
-    return TopicConfig(topic, count, count)
+    return (await admin.topic_configs(address)).get(topic)
+
+
+async def topics_wanted(
+    admin: Admin, topic: str, addresses: Iterable[str], given: Mapping[str, int | None]
+) -> dict[str, TopicConfig]:
+    """Return the settings of a topic at each broker after a change: *given*, present, else of a new one.
+
+    Raises:
+        BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a broker does not return the present settings.
+    """
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    new = TopicConfig(topic, NEW_QUEUES, NEW_QUEUES)
+    return {
+        address: attrs.evolve(await present_topic(admin, address, topic) or new, **changes) for address in addresses
+    }
 
 
 def _sentence(address: str, present: TopicConfig, wanted: TopicConfig, hidden: Hidden) -> str:

@@ -205,6 +205,7 @@ async def _group(
         tuple(watch.conflicts(group, [each.connection for each in online])),
         consume_enable=config is None or config.consume_enable,
         consume_broadcast_enable=config is None or config.consume_broadcast_enable,
+        broker=broker.registration.address,
         broker_readable=bool(broker.settings.number("brokerPermission") & PERM_READ),
         retry_behind=await retry_behind(broker, reading, group, broker.lags.topics(group)),
         retry_waiting=retries.count,

@@ -37,6 +37,7 @@ class GroupState:
     conflicts: tuple[Conflict, ...] = ()
     consume_enable: bool = True
     consume_broadcast_enable: bool = True
+    broker: str = "ADDRESS"  # where commands reach it
     broker_readable: bool = True  # brokerPermission
     retry_behind: int = 0  # messages on the retry topic that the group has not consumed
     retry_waiting: int = 0  # messages in delay queues for the retry topic

@@ -115,7 +115,7 @@ def _read_at_the_master(group: GroupState, queue: QueueState) -> Reason | None:
 
 
 def _broker_forbids(group: GroupState, queue: QueueState) -> Reason | None:
-    return None if group.broker_readable else Reason("broker-not-readable")
+    return None if group.broker_readable else Reason("broker-not-readable", {"broker": group.broker})
 
 
 def _group_disabled(group: GroupState, queue: QueueState) -> Reason | None:

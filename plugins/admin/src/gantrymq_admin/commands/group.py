@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from gantrymq.plugin.model import GroupConfig
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.commands.group_dlq import dlq
 from gantrymq_admin.commands.group_reset import clone, reset
-from gantrymq_admin.commands.lists import Columns, by_options, list_by, print_records, seconds
+from gantrymq_admin.commands.lists import Columns, by_options, list_by, print_records, same_of, seconds
 from gantrymq_admin.commands.options import (
     admin_command,
     attribute_in,
@@ -111,11 +111,15 @@ async def list_groups(
 @click.command()
 @group_named()
 @where_options
-@click.option("--consume/--no-consume", default=True, show_default=True, help="Whether the group may consume.")
-@click.option("--broadcast/--no-broadcast", default=True, show_default=True, help="Whether it may broadcast.")
-@click.option("--orderly", is_flag=True, help="Keep the order of messages when they are retried.")
-@click.option("-q", "--retry-queues", type=click.IntRange(0, 65535), default=1, show_default=True, metavar="N")
-@click.option("-r", "--retry-times", type=click.IntRange(-1, None), default=16, show_default=True, metavar="N")
+@click.option("--consume/--no-consume", default=None, help="Whether the group may consume. A new one may.")
+@click.option("--broadcast/--no-broadcast", default=None, help="Whether it may broadcast. A new one may.")
+@click.option(
+    "--orderly/--no-orderly",
+    default=None,
+    help="Whether to keep the order of messages when they are retried. Of a new group: no.",
+)
+@click.option("-q", "--retry-queues", type=click.IntRange(0, 65535), metavar="N", help="Of a new group: 1.")
+@click.option("-r", "--retry-times", type=click.IntRange(-1, None), metavar="N", help="Of a new group: 16.")
 @attribute_options
 @admin_command
 async def create(
@@ -123,41 +127,55 @@ async def create(
     name: str,
     cluster: str | None,
     broker: str | None,
-    consume: bool,
-    broadcast: bool,
-    orderly: bool,
-    retry_queues: int,
-    retry_times: int,
+    consume: bool | None,
+    broadcast: bool | None,
+    orderly: bool | None,
+    retry_queues: int | None,
+    retry_times: int | None,
     attributes: tuple[str, ...],
     output: str,
 ) -> None:
-    """Create a group, or change one, at the masters of a cluster or at one broker."""
-    config = GroupConfig(
-        name,
-        consume_enable=consume,
-        consume_broadcast_enable=broadcast,
-        consume_message_orderly=orderly,
-        retry_queues=retry_queues,
-        retry_max_times=retry_times,
-        attributes=dict(map(attribute_in, attributes)),
-    )
+    """Create a group, or change one, at the masters of a cluster or at one broker. What is not given stays as it is."""
+    given = {
+        "consume_enable": consume,
+        "consume_broadcast_enable": broadcast,
+        "consume_message_orderly": orderly,
+        "retry_queues": retry_queues,
+        "retry_max_times": retry_times,
+    }
+    changed = dict(map(attribute_in, attributes))
     brokers = await brokers_of(admin, cluster, broker)
-    for address in brokers:
-        await admin.create_group(address, config)
+    wanted = await _wanted(admin, name, brokers, given)
+    for address, config in wanted.items():
+        await admin.create_group(address, attrs.evolve(config, attributes=changed))
     if output == "json":
-        print_json(
-            {
-                "group": name,
-                "brokers": brokers,
-                "consume_enable": consume,
-                "consume_broadcast_enable": broadcast,
-                "consume_message_orderly": orderly,
-                "retry_queues": retry_queues,
-                "retry_max_times": retry_times,
-            }
-        )
+        print_json({"group": name, "brokers": brokers, **{each: same_of(wanted.values(), each) for each in given}})
         return
     click.echo(f"created {name} at {', '.join(brokers)}")
+
+
+async def _wanted(
+    admin: Admin, group: str, addresses: Iterable[str], given: Mapping[str, int | None]
+) -> dict[str, GroupConfig]:
+    """Return the settings of a group at each broker after a change: *given*, present, else of a new one."""
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    found = {}
+    for address in addresses:
+        present = await _present(admin, address, group)
+        found[address] = attrs.evolve(present or GroupConfig(group), **changes)
+    return found
+
+
+async def _present(admin: Admin, address: str, group: str) -> GroupConfig | None:
+    """Return the settings of a group; None: the broker does not know it."""
+    try:
+        return await admin.group_config(address, group)
+    except GroupNotExist:
+        return None
+    except BrokerRefused as refusal:
+        if refusal.response_code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+            return None
+        raise
 
 
 @click.command()

@@ -64,6 +64,12 @@ BROKER_COLUMNS: Final[Columns] = (
 )
 
 
+def same_of(records: Iterable[Any], name: str) -> Any:
+    """Return the value that all *records* have in an attribute; None if they differ."""
+    first, *others = (getattr(each, name) for each in records)
+    return first if all(each == first for each in others) else None
+
+
 def _cell(record: Any, read: Read) -> object:
     value = _value(record, read) if isinstance(read, str) else read(record)
     return "-" if value is None else value

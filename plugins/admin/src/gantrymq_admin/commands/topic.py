@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import attrs
 import click
 
 from gantrymq.client import Admin
@@ -11,8 +12,8 @@ from gantrymq.errors import NoRoute
 from gantrymq.plugin import names
 from gantrymq.plugin.client import BrokerAddresses, TopicRoute
 from gantrymq.plugin.commands import CommandGroup, print_json, say
-from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
-from gantrymq_admin.commands.lists import Columns, by_options, list_by, local_times, print_records
+from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE
+from gantrymq_admin.commands.lists import Columns, by_options, list_by, local_times, print_records, same_of
 from gantrymq_admin.commands.options import (
     admin_command,
     attribute_in,
@@ -26,7 +27,7 @@ from gantrymq_admin.commands.options import (
 )
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
 from gantrymq_admin.summaries import TopicOrder, TopicSummaries
-from gantrymq_admin.topics import is_own_topic, of_clusters, refuse_to_hide
+from gantrymq_admin.topics import is_own_topic, of_clusters, refuse_to_hide, topics_wanted
 
 _STATUS_COLUMNS: Final[Columns] = (
     *("broker", "queue", "min_offset", "max_offset", "messages", ("Last stored", local_times("updated_ms"))),
@@ -78,15 +79,13 @@ async def list_topics(
 @topic.command()
 @topic_named
 @where_options
-@click.option("-r", "--read-queues", type=click.IntRange(1, 65535), default=8, show_default=True, metavar="N")
-@click.option("-w", "--write-queues", type=click.IntRange(1, 65535), default=8, show_default=True, metavar="N")
+@click.option("-r", "--read-queues", type=click.IntRange(1, 65535), metavar="N", help="Of a new topic: 8.")
+@click.option("-w", "--write-queues", type=click.IntRange(1, 65535), metavar="N", help="Of a new topic: 8.")
 @click.option(
     "-p",
     "--perm",
     type=click.Choice(sorted(_PERMISSIONS), case_sensitive=False),
-    default="6",
-    show_default=True,
-    help="What clients may do: 2 or W write, 4 or R read, 6 or RW both.",
+    help="What clients may do: 2 or W write, 4 or R read, 6 or RW both. Of a new topic: 6.",
 )
 @attribute_options
 @click.option("--fewer-queues", is_flag=True, help="Take read queues away although messages are in them.")
@@ -96,38 +95,44 @@ async def create(
     name: str,
     cluster: str | None,
     broker: str | None,
-    read_queues: int,
-    write_queues: int,
-    perm: str,
+    read_queues: int | None,
+    write_queues: int | None,
+    perm: str | None,
     attributes: tuple[str, ...],
     fewer_queues: bool,
     output: str,
 ) -> None:
     """Create a topic, or change one, at the masters of a cluster or at one broker.
 
-    Reducing the read queues hides the messages in the others, so it is refused without --fewer-queues.
+    What is not given stays as it is. Reducing the read queues hides the messages in the others, so it is refused
+    without --fewer-queues.
     """
-    config = TopicConfig(
-        name, read_queues, write_queues, _PERMISSIONS[perm.upper()], attributes=dict(map(attribute_in, attributes))
-    )
-    brokers = await brokers_of(admin, cluster, broker)
+    given = {
+        "read_queues": read_queues,
+        "write_queues": write_queues,
+        "perm": None if perm is None else _PERMISSIONS[perm.upper()],
+    }
+    changed = dict(map(attribute_in, attributes))
+    wanted = await topics_wanted(admin, name, await brokers_of(admin, cluster, broker), given)
     if not fewer_queues:
-        for address in brokers:
+        for address, config in wanted.items():
             await refuse_to_hide(admin, address, config)
-    for address in brokers:
-        await admin.create_topic(address, config)
+    for address, config in wanted.items():
+        await admin.create_topic(address, attrs.evolve(config, attributes=changed))
     if output == "json":
         print_json(
             {
                 "topic": name,
-                "read_queues": read_queues,
-                "write_queues": write_queues,
-                "perm": config.perm,
-                "brokers": brokers,
+                **{each: same_of(wanted.values(), each) for each in ("read_queues", "write_queues", "perm")},
+                "brokers": list(wanted),
             }
         )
         return
-    click.echo(f"created {name} at {', '.join(brokers)}: {read_queues} read and {write_queues} write queues each")
+    queues: dict[tuple[int, int], list[str]] = {}
+    for address, config in wanted.items():
+        queues.setdefault((config.read_queues, config.write_queues), []).append(address)
+    for (read, write), brokers in queues.items():
+        click.echo(f"created {name} at {', '.join(brokers)}: {read} read and {write} write queues each")
 
 
 @topic.command()

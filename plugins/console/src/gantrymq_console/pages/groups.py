@@ -240,9 +240,9 @@ def command_of(config: GroupConfig) -> str:
     """Return the command that gives a group these settings."""
     consume = "--consume" if config.consume_enable else "--no-consume"
     broadcast = "--broadcast" if config.consume_broadcast_enable else "--no-broadcast"
-    orderly = " --orderly" if config.consume_message_orderly else ""
+    orderly = "--orderly" if config.consume_message_orderly else "--no-orderly"
     return (
-        f"group create {quote(config.name)} {consume} {broadcast}{orderly} -q {config.retry_queues} "
+        f"group create {quote(config.name)} {consume} {broadcast} {orderly} -q {config.retry_queues} "
         f"-r {config.retry_max_times}"
     )
 
