@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import attrs
+import click
 import pytest
 from click.testing import CliRunner
 from console_members import commit
@@ -122,3 +123,89 @@ def test_an_address_that_is_none_is_refused_when_the_console_starts(url, tmp_pat
     words = ["console", "-n", "127.0.0.1:1", "--state", str(tmp_path), "--docs", url]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2 and "expected an address such as" in done.output
+
+
+PLACEHOLDERS = {
+    "GROUP": "billing",
+    "TOPIC": "Orders",
+    "MASTER": "127.0.0.1:10911",
+    "ADDRESS": "127.0.0.1:10911",
+    "NAME": "broker-a",
+    "QUEUE": "0",
+    "OFFSET": "7",
+    "NUMBER": "4",
+}
+
+
+def commands_in(text):
+    """Return the commands that a text names, each as its command of click and its arguments."""
+    found = []
+    for line in re.findall(r"(?<!\")\bgantrymq( [ -~]+)", text):
+        command, arguments, path = main, [], []
+        for word in line.split():
+            word = word.rstrip(".,;:")
+            if isinstance(command, click.Group) and not arguments:
+                next_one = command.get_command(click.Context(command), word)
+                if next_one is not None:
+                    command, path = next_one, [*path, word]
+                    continue
+            if not re.fullmatch(r"--?[a-z-]+|[A-Z]+|\d+|\w+=\w+|broker\.conf", word):
+                break
+            arguments.append(word)
+        found.append((" ".join(path), command, arguments))
+    return found
+
+
+def names_commands():
+    for language in LANGUAGES:
+        table = texts_of(language).table
+        for part in findings.PARTS:
+            for word in findings.words(part):
+                for name in ("what", "do"):
+                    for found in commands_in(table[f"findings.{part}.{word}.{name}"]):
+                        yield pytest.param(*found, id=f"{language}-{part}-{word}-{found[0]}")
+            yield from (
+                pytest.param(*found, id=f"{language}-{part}-{found[0]}")
+                for found in commands_in(table[f"findings.see_{part}"])
+            )
+
+
+@pytest.mark.parametrize(("path", "command", "arguments"), list(names_commands()))
+def test_each_command_of_an_entry_exists_and_needs_nothing_else(path, command, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("broker.conf").touch()
+    assert path and not (isinstance(command, click.Group) and not command.invoke_without_command), path
+    command.make_context(path, [PLACEHOLDERS.get(word, word) for word in arguments])
+
+
+def test_entries_name_the_same_commands_and_settings_in_each_language():
+    def named(language, key):
+        text = texts_of(language).table[key]
+        settings = set(re.findall(r"(?<![A-Za-z])[a-z]+[A-Z][A-Za-z]+(?:=[A-Za-z0-9]+)?", text))
+        return [(path, arguments) for path, _, arguments in commands_in(text)], settings
+
+    for part in findings.PARTS:
+        for word in findings.words(part):
+            for name in ("what", "do"):
+                key = f"findings.{part}.{word}.{name}"
+                assert named("zh", key) == named("en", key), key
+
+
+def test_a_change_of_one_broker_names_the_broker():
+    for language in LANGUAGES:
+        for part in findings.PARTS:
+            for word in findings.words(part):
+                for path, _, arguments in commands_in(texts_of(language).table[f"findings.{part}.{word}.do"]):
+                    if path == "broker config set" and word != "deleted-unread":  # all brokers keep messages longer
+                        assert arguments[-2:] == ["-b", "ADDRESS"], (language, word)
+
+
+@pytest.mark.skipif(find_spec("gantrymq_storage_mmap") is None, reason="needs gantrymq-storage-mmap")
+def test_entries_have_the_defaults_of_settings():
+    from gantrymq_storage_mmap.retention.settings import RETENTION
+
+    defaults = {each.key: each.default for each in RETENTION}
+    for language in LANGUAGES:
+        text = " ".join(value for key, value in texts_of(language).table.items() if key.startswith("findings."))
+        told = re.findall(r"(disk\w+)[ （(]+(\d+) ?%", text)
+        assert told and {(key, int(value)) for key, value in told} == {(key, int(defaults[key])) for key, _ in told}
