@@ -87,12 +87,17 @@ def with_silent(visitor, silent):
     visitor.running.create_topic("Orders", 2)
     visitor.running.send("Orders", b"1")
     commit(visitor, "billing", "Orders", 0)
+    register_silent(visitor, silent, SILENT, 0)
+    return visitor
+
+
+def register_silent(visitor, silent, name, broker_id):
+    """Register the server that never answers as a broker."""
     header = RegisterBrokerRequest(
-        broker_name=SILENT, broker_addr=silent, cluster_name="DefaultCluster", ha_server_addr="", broker_id=0
+        broker_name=name, broker_addr=silent, cluster_name="DefaultCluster", ha_server_addr="", broker_id=broker_id
     )
-    table = {
-        topic: {"topicName": topic, "readQueueNums": 2, "writeQueueNums": 2, "perm": 6} for topic in ("Orders", SILENT)
-    }
+    topics = ("Orders", SILENT) if not broker_id else ()
+    table = {topic: {"topicName": topic, "readQueueNums": 2, "writeQueueNums": 2, "perm": 6} for topic in topics}
     body = {
         "topicConfigSerializeWrapper": {"topicConfigTable": table, "dataVersion": {"counter": 1}},
         "filterServerList": [],
@@ -104,7 +109,19 @@ def with_silent(visitor, silent):
 
     visitor.running.run(register())
     visitor.cluster.forget()
-    return visitor
+
+
+def test_a_silent_slave_is_named_on_home_and_on_the_pages_of_brokers(visitor, silent):
+    (master,) = visitor.running.run(visitor.cluster.masters())
+    register_silent(visitor, silent, master, 1)
+    for path in ("/", "/brokers", f"/brokers/{master}"):
+        visitor.cluster.forget()
+        found, took_s = at_once(visitor, [path])
+        assert found[path].status == 200 and took_s < DEADLINE_S + SLACK_S, path
+    problems = {each["word"]: each for each in visitor.api("/")["data"]["problems"]}
+    assert problems.keys() & {"silent", "unreachable"} and "no_broker" not in problems
+    copies = {each["broker_id"]: each for each in visitor.api(f"/brokers/{master}")["data"]["copies"]}
+    assert copies[0]["end"] is not None and copies[1]["end"] is None and copies[1]["problem"]
 
 
 def test_a_silent_broker_delays_no_page_beyond_the_deadline_and_is_named(with_silent):

@@ -294,7 +294,7 @@ def test_master_and_slaves_are_shown_if_there_are_slaves(visitor, name, monkeypa
     assert "Master and slaves" not in visitor.get(f"/brokers/{name}").text
     assert visitor.api(f"/brokers/{name}")["data"]["copies"] == []
 
-    async def asked(_admin, addresses, _now_ms, _rivals):
+    async def asked(_admin, addresses, _now_ms, _rivals, _silent):
         return [
             Copy(
                 role="master", id=0, address=addresses[0], end=2**60, in_sync_copies=2, wanted_copies=3, problem="few"
@@ -321,7 +321,7 @@ def test_master_and_slaves_are_shown_if_there_are_slaves(visitor, name, monkeypa
 
 
 def test_an_elected_master_is_shown_with_its_epoch_and_its_set(visitor, name, monkeypatch):
-    async def asked(_admin, addresses, _now_ms, _rivals):
+    async def asked(_admin, addresses, _now_ms, _rivals, _silent):
         elected = {"epoch": 7, "elected_id": 3, "in_sync_set": (1, 3), "problem": "this master is fenced"}
         return [Copy(role="master", id=0, address=addresses[0], end=9, in_sync_copies=2, wanted_copies=1, **elected)]
 
@@ -338,7 +338,7 @@ def test_an_elected_master_is_shown_with_its_epoch_and_its_set(visitor, name, mo
 def test_the_list_names_copies_that_only_the_master_knows(visitor, name, monkeypatch):
     assert "not registered" not in visitor.get("/brokers").text
 
-    async def copies(_admin, addresses, _now_ms, _rivals):
+    async def copies(_admin, addresses, _now_ms, _rivals, _silent):
         elected = {"epoch": 7, "elected_id": 3, "in_sync_set": (3,)}
         master = Copy(role="master", id=0, address=addresses[0], end=9, in_sync_copies=1, wanted_copies=1, **elected)
         gone = "the master has no connection of it since today"
@@ -359,7 +359,7 @@ def test_the_list_names_copies_that_only_the_master_knows(visitor, name, monkeyp
 def test_a_broker_that_is_gone_is_forgotten(visitor, name, monkeypatch):
     asked = []
 
-    async def copies(_admin, addresses, _now_ms, _rivals):
+    async def copies(_admin, addresses, _now_ms, _rivals, _silent):
         elected = {"epoch": 7, "elected_id": 3, "in_sync_set": (3,)}
         master = Copy(role="master", id=0, address=addresses[0], end=9, in_sync_copies=1, wanted_copies=1, **elected)
         gone = "the master has no connection of it since today"

@@ -114,7 +114,7 @@ def pictured(visitor, monkeypatch):
     async def overview(_cluster):
         return Aged(Overview(tuple(states)), 0)
 
-    async def copies_of(_cluster, name):
+    async def copies_of(_cluster, name, _silent):
         return tuple(copies.get(name, ()))
 
     async def engines_of(_cluster, names):
@@ -164,7 +164,7 @@ def test_twenty_names_with_three_copies_each_stay_small(pictured, monkeypatch):
     async def overview(_cluster):
         return Aged(Overview(tuple(states)), 0)
 
-    async def copies_of(_cluster, name):
+    async def copies_of(_cluster, name, _silent):
         return tuple(copies[name])
 
     async def engines_of(*_):

@@ -111,7 +111,7 @@ def test_copies_that_lack_something_are_named(visitor, monkeypatch, away, shown)
     named = [each.sentence for each in attention_data._of_copies("broker-a", rows, away)]
     assert named == ["too few <b>", *(["its log differs", "it was lost"] if shown else [])]
 
-    async def asked(_cluster, _name):
+    async def asked(_cluster, _name, _silent):
         return tuple(rows)
 
     visitor.get("/")

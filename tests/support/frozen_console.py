@@ -225,7 +225,7 @@ async def pages_of(cluster: Any, paths: Iterable[str], language: str) -> dict[st
         await console.fill()
         _, copies, engines = all_states()
 
-        async def copies_of(_cluster: Any, name: str) -> tuple[CopyRow, ...]:
+        async def copies_of(_cluster: Any, name: str, _silent: Any) -> tuple[CopyRow, ...]:
             return tuple(copies.get(name, ()))
 
         async def engines_of(*_: Any) -> dict[str, ElectedSet]:

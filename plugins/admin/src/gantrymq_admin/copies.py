@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -115,7 +116,13 @@ def healthy(copies: Sequence[Copy]) -> bool:
     return not any(each.lacking for each in copies)
 
 
-async def ask_copies(admin: Admin, addresses: Mapping[int, str], now_ms: int, rivals: Sequence[str] = ()) -> list[Copy]:
+async def ask_copies(
+    admin: Admin,
+    addresses: Mapping[int, str],
+    now_ms: int,
+    rivals: Sequence[str] = (),
+    silent: Mapping[str, str] | None = None,
+) -> list[Copy]:
     """Ask the brokers of one broker name, by id, and return master and slaves.
 
     Args:
@@ -123,9 +130,11 @@ async def ask_copies(admin: Admin, addresses: Mapping[int, str], now_ms: int, ri
         addresses: of the brokers, by id.
         now_ms: wall time.
         rivals: other brokers that register as the master (`BrokerAddresses.rivals`).
+        silent: why brokers did not answer just now, by address; they are not asked again.
     """
-    answers = await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items())))
-    others = await asyncio.gather(*(_answer(admin, _MASTER_ID, each) for each in rivals))
+    asked = partial(_answer, admin, silent or {})
+    answers = await asyncio.gather(*(asked(*each) for each in sorted(addresses.items())))
+    others = await asyncio.gather(*(asked(_MASTER_ID, each) for each in rivals))
     return copies_of(answers, now_ms) + [_rival(each, addresses.get(_MASTER_ID, "")) for each in others]
 
 
@@ -134,7 +143,9 @@ def _rival(other: Answer, master: str) -> Copy:
     return Copy(role="master", id=_MASTER_ID, address=other.address, end=other.end, problem=problem)
 
 
-async def _answer(admin: Admin, broker_id: int, address: str) -> Answer:
+async def _answer(admin: Admin, silent: Mapping[str, str], broker_id: int, address: str) -> Answer:
+    if address in silent:
+        return Answer(broker_id=broker_id, address=address, problem=silent[address])
     try:
         ha = await _ha_status(admin, address)
         end = ha.max_offset if ha is not None and broker_id == _MASTER_ID else 0  # at the moment of the slaves' offsets

@@ -38,6 +38,7 @@ AGE_S: Final = 5.0
 _LETTERS_AGE_S: Final = 10.0
 _GROUPS_AGE_S: Final = 10.0  # with thousands of groups the most expensive part
 DEADLINE_S: Final = 2.3
+_ALL_S: Final = 2.6  # for what is asked when brokers have answered, or were late; a page has 3 s
 _SHOWN_GROUPS: Final = 10
 _LOOKED_AT: Final = 50  # groups furthest behind that are searched for those without members
 _MOST_OF_A_KIND: Final = 10
@@ -106,7 +107,7 @@ async def attention(cluster: Cluster, past: HistorySource) -> Aged[Attention]:
 
 
 async def _attention(cluster: Cluster, past: HistorySource) -> Attention:
-    asking = Asking(cluster.world.clock, DEADLINE_S)
+    asking, further = Asking(cluster.world.clock, DEADLINE_S), Asking(cluster.world.clock, _ALL_S)
     looks = await asyncio.gather(name_servers(cluster), _brokers(cluster), _groups(cluster))
     servers, (brokers, brokers_ms), (late, unknown, missing) = looks
     found = list(_of_name_servers(servers.value))
@@ -114,10 +115,8 @@ async def _attention(cluster: Cluster, past: HistorySource) -> Attention:
     masters = [each for each in answering if each.broker_id == 0]
     figures, sends, copies = await asyncio.gather(
         asking.all({each.title: figures_of(cluster, each.address) for each in answering}),
-        Asking(cluster.world.clock, DEADLINE_S).all({each.name: accepts_sends(cluster, each.name) for each in masters}),
-        Asking(cluster.world.clock, DEADLINE_S).all(
-            {each.name: copies_of_name(cluster, each.name) for each in masters}
-        ),
+        further.all({each.name: accepts_sends(cluster, each.name) for each in masters}),
+        further.all({each.name: copies_of_name(cluster, each.name, brokers.silent) for each in masters}),
     )
     if any(each.answers for each in servers.value.servers) and not brokers.brokers:
         found.append(Problem("no_broker", "bad", "", link=("nameservers",)))

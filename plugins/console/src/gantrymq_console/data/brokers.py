@@ -105,6 +105,11 @@ class Overview:
         return sum(known) if known else None
 
     @property
+    def silent(self) -> dict[str, str]:
+        """Why registered brokers do not answer, by address."""
+        return {each.address: each.problem for each in self.brokers if each.registered and not each.answers}
+
+    @property
     def partial(self) -> bool:
         """Whether a master does not answer, so that totals are too small."""
         return any(not each.answers for each in self.brokers if each.broker_id == 0)
@@ -285,12 +290,20 @@ class CopyRow:
     elected_id: int | None  # in the set
 
 
-async def copies_of_name(cluster: Cluster, name: str) -> tuple[CopyRow, ...]:
-    """Return master and slaves, at most 5 s old; empty if nothing is replicated, or wanted to be."""
+async def copies_of_name(cluster: Cluster, name: str, silent: Mapping[str, str]) -> tuple[CopyRow, ...]:
+    """Return master and slaves, at most 5 s old; empty if nothing is replicated, or wanted to be.
+
+    Args:
+        cluster: the cluster.
+        name: of the brokers.
+        silent: brokers that did not answer just now (`Overview.silent`): waiting for them again would take too long.
+    """
     addresses = {each.broker_id: each.address for each in await cluster.brokers() if each.name == name}
     now_ms, rivals = cluster.world.clock.now_ms, cluster.rivals.get(name, ())
+    late = {address: problem for address, problem in silent.items() if address in {*addresses.values(), *rivals}}
+    key = ("copies", name, *sorted(late))
     found = (
-        await cluster.shared(("copies", name), AGE_S, lambda: ask_copies(cluster.admin, addresses, now_ms(), rivals))
+        await cluster.shared(key, AGE_S, lambda: ask_copies(cluster.admin, addresses, now_ms(), rivals, late))
     ).value
     alone = len(found) < 2 and all(
         each.role == "master" and (each.wanted_copies or 1) < 2 and each.epoch is None for each in found

@@ -73,7 +73,9 @@ class Sampler:
         found = (await overview(cluster)).value
         asking = Asking(cluster.world.clock, EVERY_S / 2)
         several = {each.name for each in found.brokers if each.broker_id}
-        copies = await asking.all({name: copies_of_name(cluster, name) for name in sorted(several)}, share=0.4)
+        copies = await asking.all(
+            {name: copies_of_name(cluster, name, found.silent) for name in sorted(several)}, share=0.4
+        )
         columns: dict[str, Sequence[Column]] = {"broker": await self._brokers(asking, found.brokers, copies, at_ms)}
         if not found.partial:
             columns["cluster"] = [{"": found.total("in_per_s")}, {"": found.total("out_per_s")}]

@@ -86,7 +86,8 @@ async def broker_list(context: RequestContext) -> View:
     asking = Asking(context.console.world.clock)
     found = await asking.needed(overview(context.cluster))
     answering = {each.name for each in found.value.brokers if each.registered and each.answers}
-    copies = await asking.all({name: copies_of_name(context.cluster, name) for name in sorted(answering)})
+    silent = found.value.silent
+    copies = await asking.all({name: copies_of_name(context.cluster, name, silent) for name in sorted(answering)})
     unregistered = tuple((name, each) for name, rows in copies.items() for each in rows if each.broker_id is None)
     engines = await engines_of(context.cluster, [name for name, rows in copies.items() if rows])
     data = BrokerList(found.value.brokers, unregistered, picture_of(found.value.brokers, copies, engines))
@@ -106,7 +107,9 @@ async def broker_page(context: RequestContext) -> View:
         info = got.value if got is not None else {}
         figures = await asking.one(at.address, figures_of(context.cluster, at.address))
         writable = await asking.one(at.name, accepts_sends(context.cluster, at.name))
-        copies = await asking.one(f"replication of {at.name}", copies_of_name(context.cluster, at.name))
+        copies = await asking.one(
+            f"replication of {at.name}", copies_of_name(context.cluster, at.name, every.value.silent)
+        )
     state = attrs.evolve(state or state_of(at, info), writable=None if at.broker_id else writable)
     shown = BrokerPage(state, info, figures, writable, copies)
     title = shown.broker.title
