@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from console_members import commit, make_dead
@@ -17,6 +18,7 @@ from gantrymq.errors import BrokerRefused, CallTimeout, NoMessageFound
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq_admin import resending
+from gantrymq_console.access.users import Everyone, Role, User
 from gantrymq_console.data import dead_letters, resend_notes, resends
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.resend_notes import ResendNotes
@@ -481,6 +483,19 @@ def test_what_was_filled_in_is_there_after_cancel(dead):
     assert (kept["target"], kept["time"][:16]) == ("time", "2026-01-02T03:04")
     other = preview.link("Cancel").replace("/offsets", "/dlq")  # of another page
     assert dead.get(other).status == 200 and "kept" not in dead.get("/groups/billing/dlq").url
+
+
+def test_what_was_filled_in_is_nobody_elses(dead, unchanged, monkeypatch):
+    page = dead.get("/groups/billing/dlq")
+    kept = dead.submit(page, "/resend", scope="page", target="topic").link("Cancel")
+
+    def chosen():
+        return dead.get(f"{kept}&part=live").form("/resend").fields["target"]
+
+    assert chosen() == "topic"
+    another = attrs.evolve(dead.console, identities=Everyone(User("another", Role.ADMIN)))
+    monkeypatch.setattr(dead.app, "console", another)
+    assert chosen() == "group"
 
 
 def test_dead_letters_of_a_deleted_group_are_still_listed(dead):

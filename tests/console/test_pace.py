@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from polling import wait_until
 
+from gantrymq.errors import CallTimeout
 from gantrymq_console.web.pace import LEAST_S, MOST_S, Pace
 from gantrymq_console.web.responses import DUE
 
@@ -101,6 +103,38 @@ def test_what_is_older_than_a_minute_does_not_count():
     for number in range(3):
         pace.note(1000.0 + number, 5.0)
     assert pace.period_s == LEAST_S and pace._took_s == pytest.approx(0, abs=1e-6)
+
+
+def test_tabs_that_were_closed_long_ago_do_not_count():
+    used = Used()
+    pace = Pace(used)
+    for number in range(1000):
+        refresh(pace, used, number / 10, 0.02, 5.0)
+    assert pace.at(100.0) == pace.period_s > 30
+    assert pace.at(100.0 + MOST_S + 1) == LEAST_S
+
+
+def test_a_page_that_fails_is_told_when_to_ask_again(visitor, monkeypatch):
+    async def failing(_context):
+        raise CallTimeout("no answer")
+
+    for page in (each for part in visitor.console.sections for each in part.pages if each.path == "/topics"):
+        monkeypatch.setattr(visitor.app, "_fixed", {"/topics": visitor.app._page(attrs.evolve(page, show=failing))})
+    pace = visitor.console.refreshes.pace
+    for _ in range(1000):
+        pace.note(visitor.console.world.clock.monotonic(), MOST_S)
+    found = visitor.request("GET", "/topics?part=live")
+    assert found.status_code == 504 and float(found.headers[DUE]) == MOST_S
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+def test_a_step_of_the_clock_does_not_change_the_age_of_a_view(visitor, unchanged, monkeypatch, step_ms):
+    visitor.request("GET", "/topics?part=live")
+    clock = visitor.console.world.clock
+    real = clock.now_ms
+    monkeypatch.setattr(type(clock), "now_ms", lambda _: real() + step_ms)
+    found = visitor.request("GET", "/topics?part=live")
+    assert int(found.headers["age"]) <= 2 and float(found.headers[DUE]) >= LEAST_S - 2
 
 
 def test_a_page_is_told_when_to_ask_again(visitor, unchanged):

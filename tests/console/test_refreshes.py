@@ -177,6 +177,15 @@ def page(visitor, unchanged):
     return f"/brokers/{visitor.api('/brokers')['data']['brokers'][0]['name']}"
 
 
+def test_the_response_to_a_form_is_no_refresh(visitor, unchanged):
+    """Else its typed values and errors would be what others get."""
+    path = "/topics/Orders/settings?part=live"
+    form = visitor.get("/topics/Orders/settings").form("/settings").fields
+    answer = visitor.request("POST", path, data={**form, "read_queues": "typed"})
+    assert answer.status_code == 400 and "typed" in answer.text and "etag" not in answer.headers
+    assert "typed" not in live(visitor, "/topics/Orders/settings").text
+
+
 def test_another_session_gets_its_own_form(visitor, page):
     live(visitor, page)  # the browser gets its id
     first = live(visitor, page).headers["etag"]

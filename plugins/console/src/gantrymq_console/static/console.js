@@ -43,10 +43,10 @@
   main.addEventListener("htmx:afterRequest", (event) => {
     document.body.classList.remove("loading");
     failed = event.detail.failed;
+    due = Number(event.detail.xhr.getResponseHeader("Gantrymq-Refresh")) || Number(main.dataset.refresh);
     if (failed) return;
     tag = event.detail.xhr.getResponseHeader("ETag") || tag;
     behind = Number(event.detail.xhr.getResponseHeader("Age"));
-    due = Number(event.detail.xhr.getResponseHeader("Gantrymq-Refresh")) || Number(main.dataset.refresh);
   });
   main.addEventListener("htmx:beforeRequest", () => setTimeout(() => document.body.classList.toggle("loading", main.classList.contains("htmx-request")), 300));
   main.addEventListener("htmx:beforeSwap", (event) => {

@@ -73,9 +73,10 @@ class Refreshes:
     async def view(self, context: RequestContext, page: Page) -> View:
         """Return the view of *page* for a visitor. Raises as its function does.
 
-        A refresh may get the view of another visitor; a visitor who opens or reloads a page gets a new one.
+        A refresh may get the view of another visitor; a visitor who opens or reloads a page gets a new one. A view with
+        values that its visitor typed is nobody else's.
         """
-        if not page.shared or context.is_api:
+        if not page.shared or context.is_api or context.form is not None:
             return await page.show(context)
         key = ("view", page_of(context.request), context.user.role, context.texts.language)
         if not context.is_live:
@@ -83,12 +84,18 @@ class Refreshes:
         dropped = _keep(self._views, key, None)
         if dropped is not None:
             context.cluster.forget(dropped)
-        age_s = AGE_S + self.pace.period_s - LEAST_S  # so that each refresh has new data
-        found = await context.cluster.shared(key, age_s, lambda: page.show(context), LATE_S)
-        age_ms = max(0, context.now_ms() - found.as_of_ms)
-        context.age_s = age_ms // 1000
-        context.due_s = max(1.0, self.pace.period_s - age_ms / 1000)
-        return found.value
+        monotonic = context.console.world.clock.monotonic
+
+        async def made() -> tuple[View, float]:
+            return await page.show(context), monotonic()
+
+        context.due_s = period_s = self.pace.at(monotonic())  # also of a page that fails
+        age_s = AGE_S + period_s - LEAST_S  # so that each refresh has new data
+        view, made_s = (await context.cluster.shared(key, age_s, made, LATE_S)).value
+        age = monotonic() - made_s
+        context.age_s = int(age)
+        context.due_s = max(1.0, period_s - age)
+        return view
 
     def forget(self, context: RequestContext) -> None:
         """Drop all views after a change."""

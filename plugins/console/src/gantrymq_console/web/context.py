@@ -17,6 +17,7 @@ from gantrymq_console.access.users import Role, User
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import ListQuery
 from gantrymq_console.web.pages import BadInput, Forbidden, NotFound
+from gantrymq_console.web.security import SAFE
 from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ class RequestContext:
 
     @property
     def is_live(self) -> bool:
-        """Whether this is a refresh of the main part of the page."""
+        """Whether this is a refresh of the main part of the page. The response to a form never is."""
+        if self.request.method not in SAFE:
+            return False
         query = self.request.scope["query_string"]
         return query == _LIVE_QUERY or (bool(query) and self.request.query_params.get(LIVE) == "live")
 

@@ -60,11 +60,20 @@ class Pace:
             self._counted_s = until_s
             self._add(monotonic(), took_s * self.period_s, 0.0)
 
+    def at(self, now_s: float) -> float:
+        """Return the time between two refreshes at the monotonic time *now_s*."""
+        if self._noted and self._noted[0][0] <= now_s - MOST_S:
+            self._set_period(now_s)
+        return self.period_s
+
     def _add(self, now_s: float, took_s: float, due_s: float) -> None:
         self._noted.append((now_s, took_s, due_s))
         self._took_s += took_s
         self._tabs += due_s
-        while self._noted[0][0] <= now_s - MOST_S or len(self._noted) > _MOST:
+        self._set_period(now_s)
+
+    def _set_period(self, now_s: float) -> None:
+        while self._noted and (self._noted[0][0] <= now_s - MOST_S or len(self._noted) > _MOST):
             _, old_took_s, old_due_s = self._noted.popleft()
             self._took_s -= old_took_s
             self._tabs -= old_due_s

@@ -109,7 +109,7 @@ def html(
             actions=context.console.sections,
         )
 
-    if not context.is_live:
+    if not context.is_live or context.form is not None:
         return HTMLResponse(made(), view.status)
     refreshes = context.console.refreshes
     tag = refreshes.tag(context, view)
