@@ -47,7 +47,10 @@ def bar(**more):
     [
         ({}, "moving", (50, 10, 30)),
         ({"behind": 0, "pulled": 100, "reason": "up-to-date"}, "done", (90, 0, 0)),
-        ({"reason": "not-committed", "pulled": 100}, "stuck", (50, 40, 0)),
+        ({"reason": "not-committed", "pulled": 100, "moved_ms_ago": 60_000}, "stuck", (50, 40, 0)),
+        ({"reason": "not-committed", "pulled": 100}, "unknown", (50, 40, 0)),  # older brokers say it after 15 s
+        ({"reason": "order-stuck", "pulled": 100}, "unknown", (50, 40, 0)),
+        ({"reason": "paused"}, "unknown", (50, 10, 30)),
         ({"reason": "slow", "pulled": 100}, "moving", (50, 40, 0)),
         ({"reason": "paused", "moved_ms_ago": 59_000}, "moving", (50, 10, 30)),
         ({"reason": "paused", "moved_ms_ago": 60_000}, "stuck", (50, 10, 30)),
@@ -57,7 +60,13 @@ def bar(**more):
         ({"reason": "owner-left", "owner": None}, "unread", (50, 0, 40)),
         ({"reason": "not-owned", "owner": None, "pulled": None}, "unread", (50, 0, 40)),
         ({"reason": "nobody-online", "owner": None, "behind": 0}, "idle", (90, 0, 0)),
-        ({"reason": "not-subscribed", "owner": None}, "idle", (50, 0, 40)),
+        ({"reason": "not-subscribed", "owner": None}, "unsubscribed", (50, 0, 40)),
+        ({"reason": "not-subscribed", "owner": None, "behind": 0}, "idle", (90, 0, 0)),
+        ({"reason": "lite-unsubscribed", "owner": None, "pulled": None}, "unsubscribed", (50, 0, 40)),
+        ({"reason": "reset-pending", "last_pull_ms_ago": 20_000}, "moving", (50, 10, 30)),
+        ({"reason": "reset-pending", "last_pull_ms_ago": 60_000}, "stuck", (50, 10, 30)),
+        ({"reason": "reset-pending", "owner": None}, "unread", (50, 0, 40)),
+        ({"reason": "reset-pending", "variant": "popped", "owner": None, "pulled": None}, "moving", (50, None, 40)),
         ({"reason": "popped", "owner": None, "pulled": None}, "moving", (50, None, 40)),
         ({"reason": "broadcasting", "owner": None, "behind": None}, "unknown", (None, None, None)),
         ({"reason": "", "owner": None, "owner_known": False}, "unknown", (50, None, 40)),
@@ -83,7 +92,8 @@ def test_parts_of_a_bar_fill_it_and_small_ones_can_be_seen():
 def test_groups_of_bars_with_a_problem_come_first_and_hundreds_are_folded():
     far = [state_of(number, broker="b", behind=1000, max_offset=5000) for number in range(200)]
     bad = [
-        state_of(number, topic="U", broker="c", reason="paused" if number == 30 else "reading") for number in range(40)
+        state_of(number, topic="U", broker="c", reason="paused" if number == 30 else "reading", moved_ms_ago=60_000)
+        for number in range(40)
     ]
     found = bars_of(reports(state_of(), *far, *bad))
     assert [(each.topic, each.broker, each.bad, each.unfolded) for each in found.groups] == [
@@ -116,7 +126,7 @@ def test_a_group_has_bars_with_readable_labels_and_hostile_members_stay_text(lat
         found = await real(*given)
         first, second = found.queues
         stuck = attrs.evolve(
-            second, reason="paused", sentence="it hangs", values={}, owner="c2", next_pull=1, variant=""
+            second, reason="paused", sentence="it hangs", values={}, owner="c2", next_pull=1, moved_ms_ago=90_000
         )
         return attrs.evolve(found, queues=(attrs.evolve(first, owner=HOSTILE, reason="reading", next_pull=2), stuck))
 
@@ -178,7 +188,9 @@ def process_queue(now_ms, consumed_s_ago, cached=1):
         (300, 1, 1, 9_000, False),  # it was idle before
         (300, 1, 1, None, False),
         (1, 300, 1000, 90_000, False),  # its cache is full, so it does not pull
-        (300, 300, 0, None, True),
+        (300, 300, 0, 90_000, True),
+        (300, 300, 0, 9_000, False),  # the clock of its host is behind
+        (300, 300, 0, None, False),
     ],
 )
 def test_a_member_halts_only_if_it_could_have_gone_on(consumed_s_ago, pulled_s_ago, cached, late_ms, halts):

@@ -22,6 +22,10 @@ from gantrymq_console.data.groups import is_system
 from gantrymq_console.data.held_queues import HeldQueues, ask_held_queues
 from gantrymq_console.values import Long, optional_long, record_of
 
+FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # reasons that name no problem
+SLOW: Final = "slow"  # a reason that names no stop
+_NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed", "lite-unsubscribed", SLOW})
+_STOPS: Final = frozenset({"not-committed", "order-stuck", "paused"})  # reasons of a member that does not commit
 _MOST_TIMES: Final = 16  # topics whose times are asked for
 
 
@@ -47,6 +51,18 @@ class QueueState:
     pulled: Long | None = attrs.field(default=None, converter=optional_long)  # next offset of the last pull
     moved_ms_ago: int | None = None  # the committed offset changed, or its reader began to pull
     halted: bool = False  # whether its owner has pulled or consumed nothing for a minute, as the owner says
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether its member may be slow only: older brokers do not look when the committed offset last changed."""
+        return self.reason in _STOPS and self.moved_ms_ago is None
+
+    @property
+    def sign(self) -> str:
+        """The sign of its reason: good, neutral, warn or bad."""
+        if self.reason in FINE:
+            return "good"
+        return "neutral" if self.reason in _NEUTRAL else "warn" if self.is_unsure else "bad"
 
 
 @attrs.frozen

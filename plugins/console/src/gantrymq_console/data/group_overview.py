@@ -12,8 +12,8 @@ import attrs
 
 from gantrymq.plugin.model import Value
 from gantrymq_admin.progress import lag_sum, oldest_age
-from gantrymq_console.data.group import BrokerReport, GroupHead, GroupReports, QueueState, head_of
-from gantrymq_console.data.queue_bars import FINE, NEUTRAL, SLOW, QueueBars, bars_of
+from gantrymq_console.data.group import FINE, BrokerReport, GroupHead, GroupReports, QueueState, head_of
+from gantrymq_console.data.queue_bars import QueueBars, bars_of
 from gantrymq_console.values import Long, optional_long
 
 SHOWN: Final = 50  # findings, and topics, of the first tab
@@ -161,9 +161,9 @@ def _of_queues(broker: str, part: BrokerReport) -> Iterable[_Said]:
     if part.explained is None:
         return
     known = {each.reason for each in part.explained.diagnosis}
-    for each in part.explained.queues:
+    for each in part.queues:
         if each.reason not in FINE and each.reason not in known:
-            bad = each.reason not in {*NEUTRAL, SLOW}
+            bad = each.sign == "bad"
             yield _Said(each.reason, each.sentence, each.values, each.variant, bad, broker, each.topic, each.queue)
 
 

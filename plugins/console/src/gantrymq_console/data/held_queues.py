@@ -32,15 +32,14 @@ class Holder:
     def halts(self, late_ms: int | None) -> bool:
         """Return whether it has messages and has consumed none for a minute, or has none and has not pulled for one.
 
-        A member that holds as many messages as it may does not pull, and one that was idle has consumed nothing for
-        long: its next message must be older than a minute too.
+        A member that holds as many messages as it may does not pull, one that was idle has consumed nothing for long,
+        and the clock of its host may be behind: its next message must be older than a minute too.
 
         Args:
-            late_ms: age of the next message to consume, None if it is not known.
+            late_ms: age of the next message to consume, as its broker says; None if it is not known.
         """
-        if not self.cached:
-            return (self.pulled_ms_ago or 0) > _HALTED_MS
-        return min(self.consumed_ms_ago or 0, late_ms or 0) > _HALTED_MS
+        ago_ms = self.consumed_ms_ago if self.cached else self.pulled_ms_ago
+        return min(ago_ms or 0, late_ms or 0) > _HALTED_MS
 
 
 @attrs.frozen

@@ -8,12 +8,11 @@ from typing import Final
 
 import attrs
 
-from gantrymq_console.data.group import GroupReports, QueueState
+from gantrymq_console.data.group import FINE, SLOW, GroupReports, QueueState
 from gantrymq_console.values import Long, optional_long
 
-FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # reasons that name no problem
-NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed", "lite-unsubscribed"})
-SLOW: Final = "slow"  # a reason that names no stop
+_UNSUBSCRIBED: Final = frozenset({"not-subscribed", "lite-unsubscribed"})
+_RESET: Final = "reset-pending"
 _GOES_ON: Final = frozenset({SLOW, "different-subscriptions", "nothing-matches"})  # reasons of members that read
 _STILL_MS: Final = 60_000
 _UNREAD: Final = frozenset({"nobody-online", "not-owned", "owner-left", "lock-of-a-dead-client"})
@@ -32,7 +31,8 @@ class QueueBar:
     member: int | None  # its reader's place in `QueueBars.members`; None: nobody, or unknown
     state: str
     """One of: stuck (messages wait and its reader has not gone on for a minute), unread (messages wait and nobody reads
-    it), moving, done (no message waits), idle (nobody reads it, none waits), unknown."""
+    it), moving, done (no message waits), idle (nobody reads it, none waits), unsubscribed (the group does not want what
+    waits), unknown."""
     read: Long | None = attrs.field(converter=optional_long)  # messages that the group has consumed and that are stored
     in_flight: Long | None = attrs.field(converter=optional_long)  # pulled by the reader and not committed
     waiting: Long | None = attrs.field(converter=optional_long)
@@ -117,11 +117,6 @@ def bars_of(reports: GroupReports) -> QueueBars:
     )
 
 
-def is_bad(queue: QueueState) -> bool:
-    """Return whether messages wait in a queue that nobody reads, or whose reader does not go on."""
-    return _state(queue) in BAD
-
-
 def _shortened(groups: Sequence[BarGroup]) -> tuple[tuple[BarGroup, ...], int]:
     """Return the first groups, and how many queues the others have."""
     left, shown = MOST, []
@@ -169,6 +164,8 @@ def _goes_on(queue: QueueState) -> bool:
     """Return whether the committed offset has changed within a minute, or the reader may not have had time for it."""
     if queue.moved_ms_ago is not None and queue.moved_ms_ago < _STILL_MS:
         return True
+    if queue.reason == _RESET:  # the reader's next pull begins there
+        return _is_shared(queue) or (queue.last_pull_ms_ago or 0) < _STILL_MS
     return queue.reason == SLOW or (queue.reason in _GOES_ON and (queue.lag_ms or 0) < _STILL_MS)
 
 
@@ -176,10 +173,14 @@ def _state(queue: QueueState) -> str:
     if queue.behind is None:
         return "unknown"
     nobody = queue.owner is None and queue.owner_known and not _is_shared(queue)
-    if not queue.behind or queue.reason in NEUTRAL:
+    if not queue.behind:
         return "idle" if nobody else "done"
+    if queue.reason in _UNSUBSCRIBED:
+        return "unsubscribed"
     if nobody or queue.reason in _UNREAD:
         return "unread"
+    if queue.is_unsure:
+        return "unknown"
     if queue.halted or queue.reason not in ("", *FINE):
         return "moving" if _goes_on(queue) else "stuck"
     return "moving" if queue.owner is not None or queue.reason else "unknown"
