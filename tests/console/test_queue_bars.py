@@ -52,6 +52,11 @@ def bar(**more):
         ({"reason": "order-stuck", "pulled": 100}, "unknown", (50, 40, 0)),
         ({"reason": "paused"}, "unknown", (50, 10, 30)),
         ({"reason": "slow", "pulled": 100}, "moving", (50, 40, 0)),
+        (
+            {"reason": "slow", "owner": None, "pulled": None},
+            "moving",
+            (50, None, 40),
+        ),  # since before the broker's start
         ({"reason": "paused", "moved_ms_ago": 59_000}, "moving", (50, 10, 30)),
         ({"reason": "paused", "moved_ms_ago": 60_000}, "stuck", (50, 10, 30)),
         ({"reason": "nothing-matches"}, "moving", (50, 10, 30)),  # its oldest message has come just now

@@ -102,6 +102,8 @@ def queue(**more):
         (GROUP, attrs.evolve(topic(popped=True, lite_subscribed=False), **END), "up-to-date", "is at the end"),
         (GROUP, topic(popped=True, lite_subscribed=True), "popped", "6 messages are before it"),
         (GROUP, queue(next_pull=-1), "not-owned", "broker's start (members online: 1)"),
+        (GROUP, queue(next_pull=-1, moved_ms_ago=59_000), "slow", "a member goes on with what it holds: the commi"),
+        (GROUP, queue(next_pull=-1, moved_ms_ago=60_000), "not-owned", "broker's start (members online: 1)"),
         (group(members=(PULL,)), queue(next_pull=-1), "not-pulled", "never asked for this queue"),
         (GROUP, queue(pulled_by="c9", puller_online=False), "owner-left", "c9 pulled it last, 100 ms ago, and is gone"),
         (GROUP, queue(pulled_ms_ago=60_000), "paused", "c1 last pulled 60 s ago: it is suspended"),

@@ -48,6 +48,22 @@ def test_the_last_movement_is_a_new_offset_another_client_or_one_that_was_silent
     assert moved == [0, 0, 20, 20, 80, 80, 161]
 
 
+def test_an_offset_moves_without_a_pull_since_the_start(offsets, clock):
+    """A member that holds many messages commits for long before it pulls from a broker that was restarted."""
+    queue = Queue("T", 0)
+    clock.advance(5)
+    offsets.commit("A", queue, 3)  # perhaps by a tool
+    last = offsets.last_pull("A", queue)
+    assert (last.next_offset, last.moved_at) == (-1, 0)
+    clock.advance(5)
+    offsets.commit("A", queue, 4)
+    assert (last.next_offset, last.moved_at) == (-1, clock.monotonic())
+    offsets.reset("A", queue, 2)
+    assert last.next_offset == -1  # nothing was handed out
+    clock.advance(5)
+    assert offsets.pulled("A", queue, 7, clock.monotonic(), None) is last and last.moved_at == clock.monotonic()
+
+
 def test_the_version_moves_once_per_set_number_of_commits(offsets):
     for number in range(7):
         offsets.commit("CG", Queue("T", 0), number)

@@ -52,7 +52,8 @@ class LastPull:
     def __init__(self) -> None:
         self.next_offset = -1  # -1: never pulled
         self.at = 0.0  # monotonic s
-        # When the committed offset last changed; or when the client, or one silent for a minute, began; monotonic s.
+        # When the committed offset last changed (before any pull, for the second time); or when the client, or one
+        # silent for a minute, began; monotonic s, 0: never.
         self.moved_at = 0.0
         self.by: tuple[str, int] | None = None  # the peer if the pull came over a connection
         self.checked = self.matched = 0  # messages checked by filters; filters that accept all are not counted

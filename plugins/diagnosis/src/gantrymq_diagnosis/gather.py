@@ -162,7 +162,7 @@ async def _queue(
         deleted=lag.deleted,
         next_pull=last.next_offset,
         pulled_ms_ago=round((clock.monotonic() - last.at) * 1000) if pulled else None,
-        moved_ms_ago=round((clock.monotonic() - last.moved_at) * 1000) if pulled else None,
+        moved_ms_ago=round((clock.monotonic() - last.moved_at) * 1000) if pulled or last.moved_at else None,
         pulled_by="" if last.by is None else names.get(last.by, format_address(*last.by)),
         puller_online=last.by is None or last.by in names,
         held_by=tuple(

@@ -80,7 +80,7 @@ class QueueState:
     deleted: int = 0  # messages that were deleted before the group consumed them
     next_pull: int = -1  # -1: no pull since the start of the broker
     pulled_ms_ago: int | None = None
-    moved_ms_ago: int | None = None  # the committed offset changed, or its client began to pull; None: no pull
+    moved_ms_ago: int | None = None  # the committed offset changed, or its client began to pull; None: neither
     pulled_by: str = ""  # client id, or the address without one
     puller_online: bool = True
     held_by: tuple[str, ...] = ()  # client ids, or addresses without one

@@ -224,6 +224,10 @@ def _never_pulled(group: GroupState, queue: QueueState) -> Reason | None:
         return None
     if len(group.members) == 1 and _actively(group.members):
         return Reason("not-pulled", {"client": group.members[0].client_id})
+    if queue.behind and queue.moved_ms_ago is not None and queue.moved_ms_ago < _STILL_MS:
+        # A member that is full pulls long after a restart of the broker, and commits before.
+        values: dict[str, Value] = {"group": group.group, "count": queue.behind, "ago_ms": queue.moved_ms_ago}
+        return Reason("slow", values, "unpulled")
     return Reason("not-owned", {"group": group.group, "members": len(group.members)})
 
 

@@ -112,8 +112,10 @@ class ConsumerOffsets:
             queues[queue_id] = queue_offset
             self._changed[key] = None
             self.dirty = True
-            if (pulls := self._pulled.get(topic)) is not None and (last := pulls.get((group, queue_id))) is not None:
-                last.moved_at = self._monotonic()
+            # One change before any pull may be by a tool; a second one is by a member that goes on with what it holds.
+            known = (group, queue_id) in self._pulled.get(topic, ())
+            last = self._last(group, topic, queue_id)
+            last.moved_at = self._monotonic() if known else last.moved_at
         self._count_commit()
 
     def _count_commit(self) -> None:
@@ -123,17 +125,20 @@ class ConsumerOffsets:
 
     def pulled(self, group: str, queue: Queue, next_offset: int, at: float, by: tuple[str, int] | None) -> LastPull:
         """Record a pull: the next offset, its time and its client."""
-        topic, queue_id = queue
+        last = self._last(group, *queue)
+        if last.next_offset < 0 or by != last.by or at - last.at > _SILENT_S:
+            last.moved_at = at
+        last.next_offset, last.at, last.by = next_offset, at, by
+        return last
+
+    def _last(self, group: str, topic: str, queue_id: int) -> LastPull:
+        """Return the last pull for a change."""
         table = self._pulled.get(topic)
         if table is None:
             table = self._pulled[topic] = {}
         last = table.get((group, queue_id))
         if last is None:
             last = table[group, queue_id] = LastPull()
-            last.moved_at = at
-        elif by != last.by or at - last.at > _SILENT_S:
-            last.moved_at = at
-        last.next_offset, last.at, last.by = next_offset, at, by
         return last
 
     def last_pull(self, group: str, queue: Queue) -> LastPull:
@@ -150,7 +155,8 @@ class ConsumerOffsets:
         What was pulled before does not count as handed out any more: the next pull begins at the offset.
         """
         self.take_reset(group, queue)
-        if (last := self._pulled.get(queue.topic, {}).get((group, queue.queue_id))) is not None:
+        last = self._pulled.get(queue.topic, {}).get((group, queue.queue_id))
+        if last is not None and last.next_offset >= 0:
             last.next_offset = queue_offset
         self.commit(group, queue, queue_offset)
         self._resets.setdefault(queue.topic, {})[group, queue.queue_id] = queue_offset

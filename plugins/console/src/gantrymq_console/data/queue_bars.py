@@ -110,8 +110,8 @@ def bars_of(reports: GroupReports) -> QueueBars:
     return QueueBars(
         tuple(BarMember(each, owners[each]) for each in members),
         shown,
-        sum(1 for each in queues if each.owner is None and each.owner_known and not _is_shared(each)),
-        sum(1 for each in queues if each.owner is None and not each.owner_known),
+        sum(map(_is_nobodys, queues)),
+        sum(1 for each in queues if each.owner is None and not (_is_nobodys(each) or _is_shared(each))),
         sum(each.bad for each in groups),
         more,
     )
@@ -150,7 +150,7 @@ def _bar(queue: QueueState, places: Mapping[str, int]) -> QueueBar:
     at = queue.max_offset - queue.behind
     in_flight = None if queue.pulled is None else max(0, min(queue.pulled, queue.max_offset) - at)
     if place is None and not _is_shared(queue):
-        in_flight = 0 if queue.owner_known else None  # what a member that left has pulled waits for the next one
+        in_flight = 0 if _is_nobodys(queue) else None  # what a member that left has pulled waits for the next one
     waiting = queue.behind - (in_flight or 0)
     return QueueBar(queue.queue, place, _state(queue), max(0, at - (queue.min_offset or 0)), in_flight, waiting)
 
@@ -158,6 +158,11 @@ def _bar(queue: QueueState, places: Mapping[str, int]) -> QueueBar:
 def _is_shared(queue: QueueState) -> bool:
     """Return whether members pop, or broadcast, so that no one of them owns it."""
     return bool({queue.reason, queue.variant} & {"popped", "broadcasting"})
+
+
+def _is_nobodys(queue: QueueState) -> bool:
+    """Return whether no member reads a queue. One that goes on since before the broker's start is not named."""
+    return queue.owner is None and queue.owner_known and not _is_shared(queue) and queue.reason != SLOW
 
 
 def _goes_on(queue: QueueState) -> bool:
@@ -172,7 +177,7 @@ def _goes_on(queue: QueueState) -> bool:
 def _state(queue: QueueState) -> str:
     if queue.behind is None:
         return "unknown"
-    nobody = queue.owner is None and queue.owner_known and not _is_shared(queue)
+    nobody = _is_nobodys(queue)
     if not queue.behind:
         return "idle" if nobody else "done"
     if queue.reason in _UNSUBSCRIBED:
