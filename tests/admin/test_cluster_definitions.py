@@ -1,5 +1,6 @@
 """``cluster export`` and ``cluster import`` on two brokers of this process."""
 
+import asyncio
 import json
 
 import pytest
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 from gantrymq.cli import main
 from gantrymq.client import Client
 from gantrymq.client.admin import ORDER_NAMESPACE
-from gantrymq.errors import BrokerRefused
+from gantrymq.errors import BrokerRefused, ConnectFailed
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
@@ -284,6 +285,37 @@ def test_requests_at_once_are_bounded(two, file, monkeypatch):
     monkeypatch.setattr(importing.Admin, "create_group", watch)
     two.run("import", file(groups={f"G{number}": {} for number in range(40)}), "--yes")
     assert most == importing.AT_ONCE
+
+
+def test_thousands_of_changes_are_no_long_step_and_one_that_fails_ends_the_rest():
+    """The console imports in the process of a broker."""
+
+    async def at_once(number):
+        if number == 4200:
+            raise ConnectFailed("refused")
+        if number > 4000:
+            await asyncio.Event().wait()
+        return number
+
+    async def work():
+        steps, running = 0, asyncio.current_task()
+
+        async def count():
+            nonlocal steps
+            while True:
+                steps += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        assert await importing._bounded(range(4000), at_once) == list(range(4000))
+        assert steps >= 4000 // importing._STEP / importing.AT_ONCE
+        with pytest.raises(ConnectFailed):
+            await importing._bounded(range(4200, 5000), at_once)
+        await asyncio.sleep(0)
+        counting.cancel()
+        assert asyncio.all_tasks() <= {counting, running}
+
+    asyncio.run(work())
 
 
 def test_what_a_broker_accepts_without_keeping_is_a_failure(two, file, monkeypatch):

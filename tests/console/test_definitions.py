@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 
 import pytest
 from console_visitor import Page, Visitor
 from polling import wait_until
 
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed
+from gantrymq_admin.definitions.importing import AT_ONCE
 from gantrymq_console.access.users import Role
 from gantrymq_console.pages import definitions as page_module
-from gantrymq_console.web import documents
+from gantrymq_console.web import actions, documents
 from gantrymq_console.web.documents import Documents
 from gantrymq_console.web.multipart import read_multipart
 
@@ -247,6 +250,19 @@ def test_a_form_with_a_file_needs_the_token(filled):
     assert filled.request("POST", IMPORT, data={"csrf": "x"}, files=file).status_code == 403
 
 
+def test_a_large_document_is_read_in_a_thread(filled, monkeypatch):
+    threads, real = [], actions._parsed
+    parsed = lambda *given, **more: threads.append(threading.current_thread()) or real(*given, **more)  # noqa: E731
+    monkeypatch.setattr(actions, "_parsed", parsed)
+    text = changed(filled, **{f"T{number}": QUEUES for number in range(2000)})
+    preview = filled.submit(filled.get(PATH), "/import", text=text)
+    assert "2,000 to add" in preview.text and len(threads) == 1
+    upload(filled, changed(filled, Orders=QUEUES))
+    assert threads[0] is not threads[1]
+    broken = {"csrf": "x", "text": "x" * actions._LARGE, "bad": "%zz"}
+    assert filled.request("POST", IMPORT, content=f"{broken}").status_code == 400
+
+
 def test_in_json(filled):
     headers = {"x-csrf-token": filled.api("/account")["data"]["csrf_token"]}
     text = changed(filled, Orders=QUEUES)
@@ -265,6 +281,30 @@ def test_in_json(filled):
     assert post(dry_run="true").json()["report"]["changes"] == []
     assert post(kept="x").status_code == 400
     assert filled.get(f"{IMPORT}/nothing").status == 404
+
+
+def test_a_running_import_can_be_stopped(filled, monkeypatch):
+    """What was begun ends, the rest is not begun, and the same file makes it later."""
+    text = changed(filled, **{f"T{number}": QUEUES for number in range(AT_ONCE + 4)})
+    going, created, real = asyncio.Event(), [], filled.cluster.admin.create_topic
+
+    async def create(address, config):
+        created.append(config.name)
+        await going.wait()
+        await real(address, config)
+
+    monkeypatch.setattr(filled.cluster.admin, "create_topic", create)
+    page = filled.confirm(upload(filled, text))
+    wait_until(lambda: len(created) == AT_ONCE, "the first requests")
+    stopping = filled.submit(page, "/stop")
+    assert "stops after the current changes" in stopping.text
+    assert not [each for each in stopping.forms if each.action.endswith("/stop")]
+    filled.running.call(going.set)
+    page = ended(filled, page)
+    assert len(created) == AT_ONCE
+    assert "stopped, 4 changes were not begun" in page.text and page.text.count("not begun") == 5
+    assert filled.audit.entries[-1].result == f"done: {AT_ONCE} changes, stopped before 4"
+    assert "4 to add" in upload(filled, text).text
 
 
 def test_pages_in_chinese(gantrymq_broker):

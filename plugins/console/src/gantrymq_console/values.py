@@ -20,6 +20,10 @@ class Long(int):
     """A 64-bit number, such as an offset, a count of messages or a size in bytes: a string in JSON."""
 
 
+class PlainJson(dict[str, Any]):
+    """An object that consists of JSON values only, such as a report with thousands of entries."""
+
+
 def optional_long(number: int | None) -> Long | None:
     """Return *number* as a string in JSON, None for None."""
     return None if number is None else Long(number)
@@ -44,7 +48,7 @@ def record_of(kind: type[Kind], source: object, /, **given: Any) -> Kind:
 
 def to_json(value: Any) -> Any:
     """Return *value* as objects, arrays, strings and numbers. Raises TypeError for any other type."""
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool | PlainJson):
         return value
     if isinstance(value, Long):
         return str(int(value))

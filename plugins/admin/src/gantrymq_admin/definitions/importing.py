@@ -27,6 +27,8 @@ from gantrymq_admin.topics import hidden_messages
 
 AT_ONCE: Final = 16  # concurrent requests; a Java broker changes definitions in this many threads
 
+_STEP: Final = 100  # changes that are looked at in one step of the event loop
+
 _KIND: Final[Mapping[str, Kind]] = {kind.word: kind for kind in KINDS}
 
 Given = TypeVar("Given")
@@ -48,6 +50,12 @@ class Result:
 
     change: Change
     problems: Mapping[str, str]  # a sentence for each broker that did not accept or keep it ("": name servers)
+    begun: bool = True  # False: the import was stopped before
+
+    @property
+    def word(self) -> str:
+        """One of: done, failed, stopped."""
+        return "stopped" if not self.begun else "failed" if self.problems else "done"
 
 
 async def plan_import(
@@ -88,6 +96,7 @@ async def apply_plan(
     *,
     fewer_queues: bool = False,
     progress: Callable[[int], object] = lambda done: None,
+    stop_asked: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
     """Apply the changes of *plan*; topics and groups first, then the order configurations of topics.
 
@@ -96,6 +105,7 @@ async def apply_plan(
         plan: of `plan_import`.
         fewer_queues: reduce read queues although messages are in them, or will be; otherwise such a change fails.
         progress: called with the number of changes that have ended.
+        stop_asked: whether no further change is to be begun.
 
     Returns:
         A result for each change, in order.
@@ -105,6 +115,8 @@ async def apply_plan(
 
     async def one(change: Change) -> None:
         nonlocal ended
+        if stop_asked():
+            return
         failed = problems.setdefault((change.word, change.name), {})
         for each in change.at:
             problem = await _apply(admin, plan, change, each, fewer_queues)
@@ -116,9 +128,14 @@ async def apply_plan(
     changes = plan.difference.changes
     await _bounded([each for each in changes if each.word != ORDER_CONFIG], one)
     await _bounded([each for each in changes if each.word == ORDER_CONFIG], one)
-    for change, broker, problem in await _not_kept(admin, plan):
+    begun = [change for change in changes if (change.word, change.name) in problems]
+    for change, broker, problem in await _not_kept(admin, plan, begun):
         problems[change.word, change.name].setdefault(broker, problem)
-    return [Result(change, problems[change.word, change.name]) for change in changes]
+    return [
+        Result(change, problems.get(place, {}), begun=place in problems)
+        for change in changes
+        for place in [(change.word, change.name)]
+    ]
 
 
 async def _apply(admin: Admin, plan: Plan, change: Change, each: BrokerChange, fewer_queues: bool) -> str | None:
@@ -157,9 +174,9 @@ def _signed(before: Values | None, after: Values) -> dict[str, str]:
     return changed | {f"-{name}": "" for name in had if name not in wanted}
 
 
-async def _not_kept(admin: Admin, plan: Plan) -> list[tuple[Change, str, str]]:
+async def _not_kept(admin: Admin, plan: Plan, changes: Sequence[Change]) -> list[tuple[Change, str, str]]:
     """Read changed brokers again; return a broker and a sentence for each change that a broker does not have."""
-    changed = sorted({each.broker for change in plan.difference.changes for each in change.at if each.broker})
+    changed = sorted({each.broker for change in changes for each in change.at if each.broker})
     tables: dict[str, Tables | GantryError] = {}
     for broker in changed:
         try:
@@ -167,7 +184,9 @@ async def _not_kept(admin: Admin, plan: Plan) -> list[tuple[Change, str, str]]:
         except GantryError as problem:
             tables[broker] = problem
     found = []
-    for change in plan.difference.changes:
+    for number, change in enumerate(changes):
+        if number % _STEP == 0:
+            await asyncio.sleep(0)
         for each in change.at:
             if each.broker and (sentence := _lost(plan, change, each, tables[each.broker])):
                 found.append((change, each.broker, sentence))
@@ -201,14 +220,26 @@ async def _with_hidden(admin: Admin, found: ClusterTables, change: Change) -> Ch
 
 
 async def _bounded(given: Sequence[Given], work: Callable[[Given], Awaitable[Got]]) -> list[Got]:
-    """Call *work* for each of *given*, AT_ONCE at a time; return the results in order."""
-    slots = asyncio.Semaphore(AT_ONCE)
+    """Call *work* for each of *given*, AT_ONCE at a time; return the results in order.
 
-    async def one(each: Given) -> Got:
-        async with slots:
-            return await work(each)
+    Thousands of tasks at once, or as many calls without a request, would be one long step of the event loop.
+    """
+    numbered = iter(enumerate(given))
+    results: dict[int, Got] = {}
 
-    return await asyncio.gather(*map(one, given))
+    async def worker() -> None:
+        for number, each in numbered:
+            results[number] = await work(each)
+            if number % _STEP == 0:
+                await asyncio.sleep(0)
+
+    workers = [asyncio.ensure_future(worker()) for _ in range(min(AT_ONCE, len(given)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for one in workers:
+            one.cancel()
+    return [results[number] for number in range(len(given))]
 
 
 def report_of(difference: Difference, dry_run: bool, results: Sequence[Result] | None) -> dict[str, Any]:
@@ -222,7 +253,7 @@ def report_of(difference: Difference, dry_run: bool, results: Sequence[Result] |
                 "name": change.name,
                 "action": "add" if change.adds else "change",
                 "at": [_broker_json(each) for each in change.at],
-                "result": None if results is None else "failed" if results[number].problems else "done",
+                "result": None if results is None else results[number].word,
                 "problems": None if results is None else results[number].problems,
             }
             for number, change in enumerate(difference.changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from functools import partial
 from shlex import quote
@@ -13,12 +15,13 @@ from starlette.responses import Response
 from gantrymq.errors import GantryError
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.definitions.cluster_tables import export_document, read_cluster
+from gantrymq_admin.definitions.difference import Difference
 from gantrymq_admin.definitions.document import Document, parse
 from gantrymq_admin.definitions.fields import GROUP, TOPIC
 from gantrymq_admin.definitions.importing import Plan, apply_plan, plan_import, report_of
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.values import Long
+from gantrymq_console.values import Long, PlainJson
 from gantrymq_console.web.context import RequestContext
 from gantrymq_console.web.documents import MOST_BYTES
 from gantrymq_console.web.jobs import Job
@@ -85,6 +88,8 @@ class Progress:
     cluster: str
     total: int
     ended: int = 0
+    failed: int = 0
+    left: int = 0
     report: Mapping[str, Any] | None = None  # with results; None before the end
 
 
@@ -98,8 +103,10 @@ class ImportPage:
     total: int
     ended: int
     failed: int
+    left: int  # changes that were not begun, because the import was stopped
+    stopped: bool
     failure: str
-    report: Mapping[str, Any] | None
+    report: Mapping[str, Any] | None  # the page has the worst changes only
     shown: int = attrs.field(default=_SHOWN, metadata={"json": False})
 
 
@@ -172,18 +179,29 @@ async def preview(context: RequestContext, form: Form) -> Preview:
     """Return what the document would change. The form of the confirmation has the key of the kept document only."""
     key, document = _kept(context, form)
     plan = context.prepared = await _plan(context, form, document)
-    report = await context.console.world.workers.run(report_of, plan.difference, True, None)
+    report, seen = await context.console.world.workers.run(_report, plan.difference)
     if not report["changes"] and not context.is_api:
         context.console.documents.drop(context.user.name, key)
         raise BadInput("definitions.nothing", cluster=plan.difference.cluster, count=report["unchanged"])
-    data = ImportPreview(report, "fewer_queues" in form)
+    data = ImportPreview(PlainJson(report), "fewer_queues" in form)
     sent = {name: form[name] for name in ("cluster", "map", "fewer_queues") if form.get(name)} | {"kept": key}
     options = "".join(f" --map {quote(f'{old}={new}')}" for old, new in _moves(form))
     options += f" --cluster {quote(form['cluster'])}" if form.get("cluster") else ""
     options += " --fewer-queues" if data.fewer_queues else ""
     command = f"cluster import definitions.json{options}"
     change = f"{data.adds} to add, {len(report['changes']) - data.adds} to change"
-    return Preview("definitions_preview.html", data, command, plan.difference.cluster, change, form=sent)
+    steady = [seen, data.fewer_queues]
+    return Preview("definitions_preview.html", data, command, plan.difference.cluster, change, steady, form=sent)
+
+
+def _report(difference: Difference) -> tuple[dict[str, Any], str]:
+    """Return the report of a difference, and a digest of it; for a thread, as both take long."""
+    report = report_of(difference, True, None)
+    digest = hashlib.sha256()
+    for part in report.values():
+        for each in part if isinstance(part, list) else [part]:  # the encoder lets no other thread go on meanwhile
+            digest.update(json.dumps(each, sort_keys=True).encode())
+    return report, digest.hexdigest()
 
 
 async def start(context: RequestContext, form: Form) -> Outcome:
@@ -202,10 +220,19 @@ async def start(context: RequestContext, form: Form) -> Outcome:
 
         result = "failed: cancelled"
         try:
-            results = await apply_plan(context.cluster.admin, plan, fewer_queues=fewer_queues, progress=tell)
-            progress.report = await context.console.world.workers.run(report_of, difference, False, results)
-            failed = sum(bool(each.problems) for each in results)
-            result = f"failed: {failed} of {total} changes" if failed else f"done: {total} changes"
+            results = await apply_plan(
+                context.cluster.admin,
+                plan,
+                fewer_queues=fewer_queues,
+                progress=tell,
+                stop_asked=lambda: job.stop_asked,
+            )
+            report = await context.console.world.workers.run(report_of, difference, False, results)
+            progress.failed = failed = sum(bool(each.problems) for each in results)
+            progress.left = left = sum(not each.begun for each in results)
+            progress.report = PlainJson(report)
+            result = f"failed: {failed} of {total} changes" if failed else f"done: {total - left} changes"
+            result += f", stopped before {left}" if left else ""
         except GantryError as problem:
             result = f"failed: {problem}"
             raise
@@ -261,13 +288,33 @@ def _moves(form: Form) -> list[tuple[str, str]]:
 async def show_import(context: RequestContext) -> View:
     """Show the progress of an import, then the result of each change."""
     job: Job[Progress] = context.job(_JOB, "definitions.no_job")
-    progress = job.progress
-    changes = progress.report["changes"] if progress.report is not None else ()
-    failed = sum(each["result"] == "failed" for each in changes)
+    progress, report = job.progress, job.progress.report
+    if report is not None and not context.is_api:  # what is shown, as every refresh looks at all of it
+        report = {"changes": sorted(report["changes"], key=_worst_first)[:_SHOWN]}
     data = ImportPage(
-        job.id, progress.cluster, job.is_running, progress.total, progress.ended, failed, job.failure, progress.report
+        job.id,
+        progress.cluster,
+        job.is_running,
+        progress.total,
+        progress.ended,
+        progress.failed,
+        progress.left,
+        job.stop_asked,
+        job.failure,
+        None if report is None else PlainJson(report),
     )
     return View("definitions_import.html", data, title=progress.cluster)
+
+
+def _worst_first(change: Mapping[str, Any]) -> int:
+    return ("failed", "stopped", "done").index(change["result"])
+
+
+async def stop(context: RequestContext, form: Form) -> Outcome:
+    """Let a running import begin no further change."""
+    job = context.job(_JOB, "definitions.no_job")
+    job.stop_asked = True
+    return Outcome("definitions.stopping", {}, f"definitions/import/{job.id}")
 
 
 SECTION = Section(
@@ -287,6 +334,7 @@ SECTION = Section(
             most_bytes=3 * MOST_BYTES,  # percent-encoded or escaped
             page="/definitions",
         ),
+        Action("/definitions/import/{job}/stop", "definitions.stop", Role.ADMIN, stop, confirm=Confirm.NONE),
     ),
     downloads=(Download("/definitions/export", "definitions.export", Role.VIEWER, export),),
 )

@@ -12,6 +12,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -35,6 +36,7 @@ KEPT: Final = "kept"  # parameter of a page, for a form that was cancelled
 _MOST_KEPT: Final = 100  # forms
 _MOST_KEPT_CHARS: Final = 20_000  # of one form
 _DRY_RUN: Final = "dry_run"  # field in JSON
+_LARGE: Final = 64 * 1024  # bytes of a form that is read in a thread
 
 
 @attrs.frozen
@@ -188,20 +190,28 @@ async def read_form(context: RequestContext, most_bytes: int) -> dict[str, str]:
         if len(body) > most_bytes:
             raise HTTPException(413, f"The form has more than {most_bytes} bytes.")
     kind = context.request.headers.get("content-type", "")
+    parsing = partial(_parsed, kind, bytes(body), is_api=context.is_api)
     try:
-        if not context.is_api and kind.partition(";")[0].strip().lower() == CONTENT_TYPE:
-            return read_multipart(kind, bytes(body))
-        if context.is_api and body:
-            given: Any = json.loads(body, object_pairs_hook=_once_each)
-            json.dumps(given, ensure_ascii=False).encode()  # raises for half a surrogate pair
-            if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
-                raise HTTPException(400, "The body must be a JSON object of strings.")
-            return given
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=2000))
+        if len(body) < _LARGE:
+            return parsing()
+        return await context.console.world.workers.run(parsing)
     except RecursionError:
         raise HTTPException(400, "The form cannot be read: it is nested too deeply.") from None
     except ValueError as problem:
         raise HTTPException(400, f"The form cannot be read: {problem}") from None
+
+
+def _parsed(kind: str, body: bytes, *, is_api: bool) -> dict[str, str]:
+    """Return the values of a form. Raises ValueError, RecursionError or HTTPException: it cannot be read."""
+    if not is_api and kind.partition(";")[0].strip().lower() == CONTENT_TYPE:
+        return read_multipart(kind, body)
+    if is_api and body:
+        given: Any = json.loads(body, object_pairs_hook=_once_each)
+        json.dumps(given, ensure_ascii=False).encode()  # raises for half a surrogate pair
+        if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+            raise HTTPException(400, "The body must be a JSON object of strings.")
+        return given
+    return dict(parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=2000))
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
