@@ -19,6 +19,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.remoting.certificates import RECHECK_S
 from gantrymq.world.real import real_world
 from gantrymq_console.access.exposure import https_certificates
+from gantrymq_console.web import http_server
 from gantrymq_console.web.http_server import HttpServer, Limits, limits_alone, limits_in_broker
 
 LIMITS = Limits(connections=5)
@@ -197,6 +198,42 @@ def test_one_address_cannot_lock_the_others_out(caplog):
         "console: a connection from 127.0.0.1 refused: it has 3 connections, the limit of one address "
         "(4 more were refused since the line before)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tls", "first"),
+    [(False, b""), (False, b"GET / HTTP/1.1\r\nHost: loc"), (True, b"")],
+    ids=["nothing", "part", "tls"],
+)
+@pytest.mark.parametrize("per_address", [100, 5], ids=["all", "address"])
+def test_heads_that_do_not_end_lock_nobody_out(tls, first, per_address, tmp_path):
+    """Such as a probe of /healthz: a new connection replaces the one that has sent no whole head for longest."""
+    files = make_certificate(tmp_path, "a"), str(tmp_path / "a.key")
+    trusting = ssl.create_default_context(cafile=files[0])
+    trusting.check_hostname = False
+
+    async def work():
+        certificates = https_certificates(real_world(), *files) if tls else None
+        async with Site(certificates, attrs.evolve(LIMITS, per_address=per_address)) as site:
+            slow = []
+            for number in range(LIMITS.connections):
+                slow.append(await site.connect())
+                slow[-1][1].write(first)
+                await ready(site, number + 1)
+                site.clock.advance(0.01)
+            early, writer = await site.connect()
+            assert await closed(early) == b""
+            writer.close()
+            site.clock.advance(http_server._SLOW_S)
+            reader, writer = await site.connect(**{"ssl": trusting} if tls else {})
+            writer.write(HEAD + b"1234567890")
+            assert (await reader.readuntil(b" 10")).startswith(b"HTTP/1.1 200")
+            assert await closed(slow[0][0]) == b""
+            await ready(site, LIMITS.connections)
+            for _, each in [*slow, (reader, writer)]:
+                each.transport.abort()
+
+    run(work)
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])

@@ -34,6 +34,7 @@ _SPARE_DESCRIPTORS: Final = 100  # of a console alone: for files, and connection
 _SHARE_IN_BROKER: Final = 1 / 16  # of descriptors; the broker takes 5/8 for connections, a name server 1/8
 _CONNECTIONS_IN_BROKER: Final = 100
 _PER_ADDRESS_IN_BROKER: Final = 20  # a browser opens 6
+_SLOW_S: Final = 1.0  # from the first byte to the end of a head, after which another connection may replace it
 _BUSY_S: Final = 1.0
 _STOP_S: Final = 3.0  # running requests may finish within this time
 
@@ -60,7 +61,7 @@ class ConnectionLimiter:
     """Admits connections within the limits. Refusals are logged, at most one line per minute.
 
     A connection that waits for another request makes room for a new one, so that browsers, which keep connections open
-    without need, do not lock out others, or a probe.
+    without need, do not lock out others, or a probe. So does one whose first bytes take long, if none waits.
     """
 
     def __init__(self, limits: Limits, connections: Collection[Any], clock: Clock) -> None:
@@ -76,13 +77,23 @@ class ConnectionLimiter:
         limits = self._limits
         if not limits.is_proxy(address):
             of_peer = [each for each in self._connections if each.peer == address]
-            if len(of_peer) >= limits.per_address and not _close_idle(of_peer):
+            if len(of_peer) >= limits.per_address and not self._make_room(of_peer):
                 self._log_refusal(f"{address} refused: it has {len(of_peer)} connections, the limit of one address")
                 return False
-        if len(self._connections) >= limits.connections and not _close_idle(self._connections):
+        if len(self._connections) >= limits.connections and not self._make_room(self._connections):
             self._log_refusal(f"{address} refused: {limits.connections} connections are open, which is the limit")
             return False
         return True
+
+    def _make_room(self, connections: Iterable[Connection]) -> bool:
+        """Close the connection that has waited for a request for longest, or for the rest of one. Return False if none
+        has, so that all are in use."""
+        listed, now = list(connections), self._clock.monotonic()
+        waiting = [each for each in listed if each.is_idle]
+        waiting = waiting or [each for each in listed if each.is_beginning and now - each.waits_since >= _SLOW_S]
+        if waiting:
+            min(waiting, key=lambda each: each.waits_since).give_up()
+        return bool(waiting)
 
     def _log_refusal(self, text: str) -> None:
         now = self._clock.monotonic()
@@ -92,14 +103,6 @@ class ConnectionLimiter:
         more = f" ({self._unlogged} more were refused since the line before)" if self._unlogged else ""
         log.warning("console: a connection from %s%s", text, more)
         self._logged_at, self._unlogged = now, 0
-
-
-def _close_idle(connections: Iterable[Connection]) -> bool:
-    """Close the connection that has waited for a request for longest. Return False if all are in use."""
-    idle = [each for each in connections if each.is_idle]
-    if idle:
-        min(idle, key=lambda each: each.idle_since).give_up()
-    return bool(idle)
 
 
 class _Joined:
@@ -154,13 +157,18 @@ class Connection(H11Protocol):
         self._stage = ""  # part that the peer is sending: "head", "body", or nothing
         self._reading: Timer | None = None
         self._writing: Timer | None = None
-        self.idle_since = 0.0  # monotonic time of the end of the last response
+        self.waits_since = clock.monotonic()  # the end of the last response, or the beginning of a head; monotonic
 
     @property
     def is_idle(self) -> bool:
         """Whether the connection waits for another request, and the peer has read all of the last response."""
         finished = self.cycle is not None and self.cycle.response_complete
         return finished and not self._stage and not self.transport.get_write_buffer_size()
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether the peer has not sent the whole head of a request, or is in the TLS handshake."""
+        return not self._begun or self._stage == "head"
 
     def give_up(self) -> None:
         """Close the connection and count it no more."""
@@ -196,7 +204,7 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
-        self.idle_since = self._clock.monotonic()
+        self.waits_since = self._clock.monotonic()
         self._watch()
 
     def pause_writing(self) -> None:
@@ -232,6 +240,8 @@ class Connection(H11Protocol):
         self._stage = stage
         if self._reading is not None:
             self._reading.cancel()
+        if stage == "head":
+            self.waits_since = self._clock.monotonic()
         limit_s = self._limits.head_s if stage == "head" else self._limits.body_s
         self._reading = self._clock.call_later(limit_s, self._expire) if stage else None
 
