@@ -442,6 +442,11 @@ REFUSED = json.dumps({"status": "error", "errorType": "bad_data", "error": "too 
         ),
         ((200, JSON, b"[" * 1900), "does not answer as Prometheus does"),
         ((422, JSON, REFUSED), "refuses the query with status 422: too many samplesxxx"),
+        ((422, JSON, b'{"status": "error", "error": "half \\ud800 a pair"}'), "with status 422: half ? a pair"),
+        (
+            (200, JSON, b'{"status": "success", "data": {"result": [{"metric": {"a": "\\ud800"}, "value": [1, 1]}]}}'),
+            "does not answer",
+        ),
         ((200, JSON, b" " * 3000), "cannot be read: the response has more than 2,000 bytes"),
     ],
 )

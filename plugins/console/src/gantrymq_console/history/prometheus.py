@@ -284,7 +284,8 @@ def _parsed(response: Response) -> Matrix:
         answer: Any = json.loads(response.body)
         if answer["status"] != "success":
             reason = " ".join(str(answer.get("error", "")).split())[:_SENTENCE]
-            raise _NoMatrix(f"refuses the query with status {status}: {reason}")
+            shown = reason.encode(errors="replace").decode()  # JSON may have half of a surrogate pair
+            raise _NoMatrix(f"refuses the query with status {status}: {shown}")
         result = answer["data"]["result"]
         parts = ((each["metric"], each["values"] if "values" in each else [each["value"]]) for each in result)
         found = [(labels, [(float(at), float(value)) for at, value in values]) for labels, values in parts]
@@ -299,7 +300,11 @@ def _parsed(response: Response) -> Matrix:
 
 
 def _are_labels(labels: Any) -> bool:
-    return isinstance(labels, dict) and all(isinstance(each, str) for each in labels.values())
+    """Return whether these are labels. Raises ValueError: a text has no form in UTF-8."""
+    if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+        return False
+    "".join(labels.values()).encode()
+    return True
 
 
 def _lacking(brokers: Sequence[float | None], step_ms: int) -> set[int]:
