@@ -506,7 +506,10 @@ def test_first_and_last_values_of_all_that_moved(tmp_path):
         hour = await kept.history.moved("group", "lag", kept.history.window(HOUR_MS, kept.now_ms - 1))
         early = await kept.history.moved("group", "lag", Window(BEGIN_MS, BEGIN_MS + 100 * STEP_MS, STEP_MS))
         nothing = await kept.history.moved("group", "lag", Window(BEGIN_MS - HOUR_MS, BEGIN_MS, STEP_MS))
+        window = kept.history.window(HOUR_MS, kept.now_ms - 1)
+        began = await kept.history.moved("group", "lag", window, ["late", "idle", "unknown"])
         await kept.history.close()
+        assert began == {**hour, "late": (0, 5), "idle": (0, 5)}
         return hour, early, nothing
 
     for stop in (False, True):

@@ -19,6 +19,7 @@ from gantrymq_console.data import table
 from gantrymq_console.data.attention import Attention, Problem
 from gantrymq_console.data.brokers import CopyRow, Overview
 from gantrymq_console.data.nameservers import NameServers, NameServerState
+from gantrymq_console.history.reading import Mark
 from gantrymq_console.web import responses
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
@@ -298,6 +299,22 @@ def test_a_refresh_is_rendered_once_for_all_visitors_of_a_role(gantrymq_broker, 
         assert "csrf" not in first.text and "<form" not in first.text
         visitor.request("GET", "/?part=live", headers={"accept-language": "zh"})
         assert len(rendered) == 2
+
+
+def test_the_dead_letters_that_a_new_group_has_when_it_is_first_seen_are_new(gantrymq_broker):
+    now_ms = gantrymq_broker.cluster.world.clock.now_ms() // 10_000 * 10_000
+    past = MemoryHistory(now_ms)
+    for group in ("billing", "shipping"):
+        past.put("group", group, "dead_letters", {now_ms - 20_000: 2, now_ms - 10_000: 2, now_ms: 2})
+    past.events = [Mark(now_ms - 20_000, "group_new", "group", "billing")]
+    with Visitor(gantrymq_broker, past=past) as visitor:
+        found = visitor.api("/")["data"]
+        told = {
+            each["subject"]: each["fields"]["count"] for each in found["problems"] if each["word"] == "dead_letters"
+        }
+        assert told == {"billing": "2"}
+        (changed,) = [each for each in found["changes"]["kinds"] if each["word"] == "dead_letters"]
+        assert [each["name"] for each in changed["changes"]] == ["billing"]
 
 
 def test_dead_letters_are_counted_since_a_time_that_is_told(gantrymq_broker):

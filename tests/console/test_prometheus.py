@@ -323,14 +323,15 @@ def test_events_are_those_of_the_console():
 
 def test_without_prometheus_own_samples_tell_what_moved():
     class Own(NoHistory):
-        async def moved(self, kind, word, window):
-            return {"billing": (1.0, 2.0)}
+        async def moved(self, kind, word, window, new=()):
+            return {"billing": (0.0 if new else 1.0, 2.0)}
 
         async def known_since(self):
             return 17
 
     async def with_own(site):
         assert await site.history.moved("group", "lag", WINDOW) == {"billing": (1.0, 2.0)}
+        assert await site.history.moved("group", "lag", WINDOW, ["billing"]) == {"billing": (0.0, 2.0)}
         assert await site.history.known_since() == 17
         with pytest.raises(HistoryUnavailable):
             await site.history.curves("group", "billing", WINDOW)

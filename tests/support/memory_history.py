@@ -15,6 +15,7 @@ from gantrymq_console.history.reading import (
     HistoryUnavailable,
     Mark,
     Window,
+    differing,
     window_of,
 )
 
@@ -60,15 +61,17 @@ class MemoryHistory:
         self._read("curve_of_each")
         return {name: self._curve(kind, name, word, window) for name in names if (kind, name, word) in self.samples}
 
-    async def moved(self, kind: str, word: str, window: Window) -> Mapping[str, tuple[float, float]]:
+    async def moved(
+        self, kind: str, word: str, window: Window, new: Collection[str] = ()
+    ) -> Mapping[str, tuple[float, float]]:
         self._read("moved")
         found = {}
         for of_kind, name, of_word in self.samples:
             if (of_kind, of_word) == (kind, word):
                 known = self._curve(kind, name, word, window).known
-                if known and known[0] != known[-1]:
+                if known:
                     found[name] = known[0], known[-1]
-        return found
+        return differing(found, new)
 
     async def marks(self, window: Window) -> Sequence[Mark]:
         self._read("marks")

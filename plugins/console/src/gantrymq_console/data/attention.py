@@ -29,7 +29,7 @@ from gantrymq_console.data.cluster import Aged, Cluster
 from gantrymq_console.data.groups import GroupRow, latest_groups
 from gantrymq_console.data.nameservers import NameServers, name_servers
 from gantrymq_console.data.table import oldest_ms
-from gantrymq_console.history.changes import Changes
+from gantrymq_console.history.changes import Changes, letters_of
 from gantrymq_console.history.reading import HOUR_MS, HistorySource, HistoryUnavailable
 from gantrymq_console.values import Long
 from gantrymq_console.web.texts import DEFAULT, texts_of
@@ -159,7 +159,7 @@ async def new_dead_letters(cluster: Cluster, past: HistorySource) -> NewDeadLett
 
     async def read() -> NewDeadLetters:
         window = past.window(HOUR_MS, cluster.world.clock.now_ms())
-        moved, since_ms = await past.moved("group", "dead_letters", window), await past.known_since()
+        moved, since_ms = await letters_of(past, window, await past.marks(window)), await past.known_since()
         grown = {name: Long(last - first) for name, (first, last) in moved.items() if last > first}
         found = dict(sorted(grown.items(), key=lambda each: -each[1]))
         return NewDeadLetters(found, max(window.begin_ms, since_ms or 0))

@@ -97,11 +97,12 @@ async def changes_of(source: HistorySource, clock: Clock) -> Changes:
 
 async def _read(source: HistorySource, window: Window) -> Changes:
     since_ms = await source.known_since()
-    found = _of_marks(await source.marks(window))
+    marks = await source.marks(window)
+    found = _of_marks(marks)
     found += _of_lags(
         await source.moved("group", "lag", window), await source.moved("group", "late_s", window)
     )  # fmt: skip
-    letters = await source.moved("group", "dead_letters", window)
+    letters = await letters_of(source, window, marks)
     found += (_of_numbers("dead_letters", name, *pair) for name, pair in _grown(letters))
     kinds = []
     for word, level in _LEVELS.items():
@@ -111,6 +112,15 @@ async def _read(source: HistorySource, window: Window) -> Changes:
             kinds.append(ChangesOfKind(word, level, shown, len(all_of_it) - len(shown)))
     unknown_ms = await _unknown_ms(source, window, since_ms)
     return Changes(tuple(kinds), window.begin_ms, since_ms, unknown_ms=unknown_ms)
+
+
+async def letters_of(source: HistorySource, window: Window, marks: Iterable[Mark]) -> Mapping[str, tuple[float, float]]:
+    """Return the numbers of dead letters of groups that changed, at the begin and the end of a window.
+
+    A group that is new had none, also if it had some when it was seen for the first time. Raises HistoryUnavailable.
+    """
+    new = frozenset(each.name for each in marks if each.word == "group_new")
+    return await source.moved("group", "dead_letters", window, new)
 
 
 def _of_marks(marks: Iterable[Mark]) -> list[Change]:

@@ -32,6 +32,7 @@ from gantrymq_console.history.reading import (
     HistoryUnavailable,
     Mark,
     Window,
+    differing,
     window_of,
 )
 from gantrymq_console.history.recent import Loaded, Recent, restored
@@ -355,7 +356,9 @@ class History:
             whole = Window(slot * COARSE.step_ms, (slot + 1) * COARSE.step_ms, COARSE.step_ms)
             found.put([slot], [now.points(place, whole)[0] for place in range(len(now.words))])
 
-    async def moved(self, kind: str, word: str, window: Window) -> Mapping[str, tuple[float, float]]:
+    async def moved(
+        self, kind: str, word: str, window: Window, new: Collection[str] = ()
+    ) -> Mapping[str, tuple[float, float]]:
         """See `HistorySource.moved`."""
         since_ms, coarse_ms = await self._fine_since(window), await self._begin_of(COARSE)
         reaches_back = coarse_ms is not None and since_ms - max(window.begin_ms, coarse_ms) >= COARSE.step_ms
@@ -367,8 +370,7 @@ class History:
         for each in periods:
             ends.add_period(each)
         await self._reading(lambda file: ends.add_file(file, level, names, before), None)
-        pairs = ((name, round(first, 3), round(last, 3)) for name, (first, last) in ends.found.items())
-        return {name: (first, last) for name, first, last in pairs if first != last}
+        return differing(ends.found, new)
 
     async def marks(self, window: Window) -> Sequence[Mark]:
         """See `HistorySource.marks`."""

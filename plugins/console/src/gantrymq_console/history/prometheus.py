@@ -41,6 +41,7 @@ from gantrymq_console.history.reading import (
     HistoryUnavailable,
     Mark,
     Window,
+    differing,
     window_of,
 )
 from gantrymq_console.http_client import REDIRECTED, RequestFailed, Response, post
@@ -121,7 +122,9 @@ class PrometheusHistory:
         found = await self._curves(kind, names, (word,), window) if names else {}
         return {name: each for (name, _), each in found.items()}
 
-    async def moved(self, kind: str, word: str, window: Window) -> Mapping[str, tuple[float, float]]:
+    async def moved(
+        self, kind: str, word: str, window: Window, new: Collection[str] = ()
+    ) -> Mapping[str, tuple[float, float]]:
         """See `HistorySource.moved`. Without Prometheus it is what the console's own samples tell."""
         now_ms = self._world.clock.now_ms()
         step_ms = max(1000, (min(window.end_ms, now_ms) - window.begin_ms) // (_ENDS - 1))
@@ -129,9 +132,9 @@ class PrometheusHistory:
         try:
             found = await self._curves(kind, None, (word,), ends_ms, at_begin=True)
         except HistoryUnavailable as problem:
-            return await self._instead(self._own.moved(kind, word, window), problem)
-        ends = ((name, each.known) for (name, _), each in found.items() if each.known)
-        return {name: (values[0], values[-1]) for name, values in ends if values[0] != values[-1]}
+            return await self._instead(self._own.moved(kind, word, window, new), problem)
+        ends = {name: each.known for (name, _), each in found.items() if each.known}
+        return differing({name: (values[0], values[-1]) for name, values in ends.items()}, new)
 
     async def _instead(self, own: Awaitable[Got], problem: HistoryUnavailable) -> Got:
         """Return what the console's own samples tell. Raises *problem* if there are none."""

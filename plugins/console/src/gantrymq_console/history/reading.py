@@ -113,8 +113,13 @@ class HistorySource(Protocol):
     async def curve_of_each(self, kind: str, names: Collection[str], word: str, window: Window) -> Mapping[str, Curve]:
         """Return one series of several subjects, such as for the rows of a list. Raises HistoryUnavailable."""
 
-    async def moved(self, kind: str, word: str, window: Window) -> Mapping[str, tuple[float, float]]:
-        """Return the first and the last known value of each subject where they differ. Raises HistoryUnavailable."""
+    async def moved(
+        self, kind: str, word: str, window: Window, new: Collection[str] = ()
+    ) -> Mapping[str, tuple[float, float]]:
+        """Return the first and the last known value of each subject where they differ; *new* ones begin with 0.
+
+        Raises HistoryUnavailable.
+        """
 
     async def marks(self, window: Window) -> Sequence[Mark]:
         """Return the events of a period in the order of time, at most 1,000. Raises HistoryUnavailable."""
@@ -150,13 +155,21 @@ class NoHistory:
         """Raise HistoryOff."""
         raise HistoryOff(_OFF)
 
-    async def moved(self, kind: str, word: str, window: Window) -> Mapping[str, tuple[float, float]]:
+    async def moved(
+        self, kind: str, word: str, window: Window, new: Collection[str] = ()
+    ) -> Mapping[str, tuple[float, float]]:
         """Raise HistoryOff."""
         raise HistoryOff(_OFF)
 
     async def marks(self, window: Window) -> Sequence[Mark]:
         """Raise HistoryOff."""
         raise HistoryOff(_OFF)
+
+
+def differing(ends: Mapping[str, tuple[float, float]], new: Collection[str]) -> dict[str, tuple[float, float]]:
+    """Return the first and the last value of each subject where they differ; *new* ones begin with 0."""
+    pairs = ((name, 0.0 if name in new else round(first, 3), round(last, 3)) for name, (first, last) in ends.items())
+    return {name: (first, last) for name, first, last in pairs if first != last}
 
 
 def window_of(length_ms: int, now_ms: int, kept_step_ms: int, most_points: int = MOST_POINTS) -> Window:
