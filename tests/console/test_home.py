@@ -244,7 +244,7 @@ def test_the_group_furthest_behind_and_one_that_nobody_consumes(visitor):
     visitor.running.run(fill())
     visitor.cluster.forget()
     page = visitor.get("/")
-    assert "Nobody consumes group billing: 1 message waits." in page.text
+    assert "No member of group billing is online: 1 message waits." in page.text
     assert page.link("billing").endswith("/groups/billing")
     (row,) = visitor.api("/")["data"]["groups"]
     assert (row["name"], row["lag"], row["members"]) == ("billing", "1", 0)
