@@ -382,6 +382,33 @@ def test_groups_and_topics_that_are_switched_off(beside):
     beside(work)
 
 
+def test_messages_in_queues_that_a_topic_has_no_more_are_told_until_they_are_read_again(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one = client_of("one")
+        await one.join()
+        await cluster.put("T", b"x", queue_id=2)
+        await cluster.put("T", b"x", queue_id=3)
+        for queue_id, offset in enumerate((0, 0, 0, 0)):
+            cluster.broker.offsets.commit("CG", Queue("T", queue_id), offset)
+        await topic(cluster, 1)
+        _, queues = await one.explain()
+        assert sorted(queues) == [("T", 0), ("T", 2), ("T", 3)], "queue 1 has nothing to read"
+        for queue_id in (2, 3):
+            assert queues["T", queue_id]["reason"] == "queue-not-read"
+            assert queues["T", queue_id]["sentence"].endswith("have it read with: gantrymq topic create -t T -r 4")
+        cluster.broker.topics.put(TopicConfig("T", 1, 6))
+        assert (await one.explain())[1]["T", 3]["values"]["least"] == 6
+        await topic(cluster)
+        assert (await one.explain())[1]["T", 3]["reason"] == "not-owned"
+        await topic(cluster, 1)
+        for queue_id in (2, 3):
+            cluster.broker.offsets.commit("CG", Queue("T", queue_id), 1)
+        assert sorted((await one.explain())[1]) == [("T", 0)]
+
+    beside(work)
+
+
 def test_more_members_than_queues(beside):
     async def work(cluster, client_of):
         await topic(cluster, queues=1)

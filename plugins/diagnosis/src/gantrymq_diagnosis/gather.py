@@ -6,6 +6,7 @@ Costs some 10 us a queue, and the reading of one message for each queue with a l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Final, NamedTuple
 
 import attrs
@@ -66,7 +67,7 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
     reads: dict[str, set[str]] = {each.client_id: set() for each in online}
     for name in sorted(names_of_topics):
         config = broker.topics.get(name)
-        topic = _topic(broker, group, name, config, pops or name in popped)
+        topic = _topic(broker, group, name, config, committed.get(name, ()), pops=pops or name in popped)
         topics.append(topic)
         for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
             queue = Queue(name, queue_id)
@@ -86,22 +87,36 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
 
 
 async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
-    """Return topic to queue id to committed offset, of existing topics."""
+    """Return topic to queue id to committed offset, of existing topics.
+
+    Queues that a topic does not have any more are those of which the group has not read all.
+    """
     slices = TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
     found: dict[str, dict[int, int]] = {}
     for name in broker.offsets.topics_of(group):
         config = broker.topics.get(name)
         if config is None:
             continue
-        for queue_id in range(max(config.read_queues, config.write_queues)):
-            offset = broker.offsets.committed(group, Queue(name, queue_id))
-            if offset is not None:
+        present = max(config.read_queues, config.write_queues)
+        for queue_id in count():
+            queue = Queue(name, queue_id)
+            offset = broker.offsets.committed(group, queue)
+            if offset is not None and (queue_id < present or _has_unread(broker, group, queue)):
                 found.setdefault(name, {})[queue_id] = offset
             await slices.item_done()
+            if offset is None and queue_id >= present:
+                break
     return found
 
 
-def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, pops: bool) -> TopicState:
+def _has_unread(broker: Broker, group: str, queue: Queue) -> bool:
+    lag = broker.lags.queue(group, queue)  # its `behind` is 0 for a queue that nobody reads
+    return lag.bounds.max_offset > lag.begin
+
+
+def _topic(
+    broker: Broker, group: str, name: str, config: TopicConfig | None, committed: Iterable[int], *, pops: bool
+) -> TopicState:
     if config is None:
         return TopicState(name, exists=False, similar=similar_name(name, _own_topics(broker)), read_queues=0)
     if is_lite_queue_of(lite_parent_of(broker.groups.get(group)), name):
@@ -112,6 +127,7 @@ def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, po
         name,
         readable=config.readable,
         read_queues=config.read_queues,
+        queues=max([config.write_queues, *(each + 1 for each in committed)]),
         expression=None if subscription is None else subscription.expression,
         refused="" if subscription is None else _refused(broker, subscription),
         allowed=broker.groups.may_read(group, name),

@@ -59,6 +59,7 @@ class TopicState:
     similar: str = ""  # the existing topic with the most similar name, if this one does not exist; empty: none
     readable: bool = True
     read_queues: int = 1
+    queues: int = 1  # with messages that the group has to read: of writing too, and those of before
     expression: str | None = "*"  # None: no member subscribes to it
     refused: str = ""  # code and reason with which the broker refuses the expression; empty: it does not
     allowed: bool = True  # for this group

@@ -129,7 +129,8 @@ def _topic_missing(group: GroupState, queue: QueueState) -> Reason | None:
     if not topic.readable:
         return Reason("topic-not-readable", {"topic": topic.topic})
     if queue.queue_id >= topic.read_queues:
-        values: dict[str, Value] = {"topic": topic.topic, "queues": topic.read_queues, "least": queue.queue_id + 1}
+        least = max(topic.queues, queue.queue_id + 1)  # so that all its queues are read: one command for all
+        values: dict[str, Value] = {"topic": topic.topic, "queues": topic.read_queues, "least": least}
         return Reason("queue-not-read", values)
     return None
 
