@@ -18,8 +18,10 @@ from gantrymq_console.data import nameservers as nameservers_data
 from gantrymq_console.data import table
 from gantrymq_console.data.attention import Attention, Problem
 from gantrymq_console.data.brokers import CopyRow, Overview
+from gantrymq_console.data.groups import GroupRow
 from gantrymq_console.data.nameservers import NameServers, NameServerState
 from gantrymq_console.history.reading import Mark
+from gantrymq_console.values import Long
 from gantrymq_console.web import responses
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
@@ -248,6 +250,13 @@ def test_the_group_furthest_behind_and_one_that_nobody_consumes(visitor):
     assert page.link("billing").endswith("/groups/billing")
     (row,) = visitor.api("/")["data"]["groups"]
     assert (row["name"], row["lag"], row["members"]) == ("billing", "1", 0)
+
+
+@pytest.mark.parametrize(("per_s", "told"), [(None, True), (0.0, True), (0.02, False)])
+def test_a_group_whose_consumers_are_no_members_is_not_told_while_it_gets_messages(per_s, told):
+    unknown = {field.name: None for field in attrs.fields(GroupRow)}
+    row = GroupRow(**{**unknown, "name": "billing", "members": 0, "lag": Long(5), "per_s": per_s})
+    assert [each.word for each in attention_data._of_groups((row,))] == ["nobody"] * told
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
