@@ -15,6 +15,7 @@ from polling import until
 from gantrymq.cli import main
 from gantrymq.client import Admin, Producer
 from gantrymq.errors import BrokerRefused, CallTimeout, NoMessageFound
+from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq_admin import resending
@@ -496,6 +497,34 @@ def test_what_was_filled_in_is_nobody_elses(dead, unchanged, monkeypatch):
     another = attrs.evolve(dead.console, identities=Everyone(User("another", Role.ADMIN)))
     monkeypatch.setattr(dead.app, "console", another)
     assert chosen() == "group"
+
+
+def test_a_silent_broker_hides_no_letters_of_others(dead, monkeypatch):
+    """Unless none answers."""
+    silent, real = MessageQueue("%DLQ%billing", "silent", 0), dead_letters.queues_of_dead
+    answers = dead_letters.dead_queue
+
+    async def queues(*given):
+        return [*await real(*given), silent]
+
+    async def ask(consumer, queue):
+        if queue == silent:
+            raise CallTimeout("no answer")
+        return await answers(consumer, queue)
+
+    monkeypatch.setattr(dead_letters, "queues_of_dead", queues)
+    monkeypatch.setattr(dead_letters, "dead_queue", ask)
+    page, found = dead.get("/groups/billing/dlq"), dead.api("/groups/billing/dlq")
+    assert "at least 3 dead letters" in page.text and "silent" in page.text
+    assert found["data"]["count"] == "3" and found["data"]["partial"]
+    assert [(each["what"], each["reason"]) for each in found["missing"]] == [("silent", "timeout")]
+
+    async def only_silent(*_given):
+        return [silent]
+
+    dead.cluster.forget()
+    monkeypatch.setattr(dead_letters, "queues_of_dead", only_silent)
+    assert dead.request("GET", "/groups/billing/dlq").status_code == 504
 
 
 def test_dead_letters_of_a_deleted_group_are_still_listed(dead):

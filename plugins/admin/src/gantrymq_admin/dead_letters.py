@@ -15,7 +15,7 @@ client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack, resetR
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from shlex import quote
 from typing import Final
 
@@ -84,9 +84,14 @@ async def dead_queues(consumer: Reader, group: str) -> list[DeadQueue]:
         GroupNotExist: no broker knows the group.
         NoRoute: its dead letter topic cannot be read; the message has the remedy.
     """
+    return [await dead_queue(consumer, each) for each in await queues_of_dead(consumer, group)]
+
+
+async def queues_of_dead(consumer: Reader, group: str) -> Sequence[MessageQueue]:
+    """Return the queues of the group's dead letters, usually one of each broker. Raises as `dead_queues`."""
     topic = names.dead_letter_topic(group)
     try:
-        queues = await consumer.queues(topic)
+        return await consumer.queues(topic)
     except NoRoute as problem:
         if "grants reading" in str(problem):
             raise NoRoute(
@@ -95,7 +100,11 @@ async def dead_queues(consumer: Reader, group: str) -> list[DeadQueue]:
             ) from None
         await _look_for(consumer, group)
         return []
-    return [DeadQueue(each, await consumer.min_offset(each), await consumer.max_offset(each)) for each in queues]
+
+
+async def dead_queue(consumer: Reader, queue: MessageQueue) -> DeadQueue:
+    """Return the range of the dead letters in a queue. Raises ClientError: its broker does not answer."""
+    return DeadQueue(queue, await consumer.min_offset(queue), await consumer.max_offset(queue))
 
 
 async def pages(

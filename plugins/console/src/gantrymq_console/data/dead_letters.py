@@ -13,8 +13,17 @@ import attrs
 from gantrymq.client import Producer, ReceivedMessage
 from gantrymq.errors import CallTimeout, ClientError, GantryError, GroupNotExist, NoMessageFound
 from gantrymq.plugin.model import MessageQueue
-from gantrymq_admin.asking import Asking
-from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
+from gantrymq_admin.asking import Asking, Missing
+from gantrymq_admin.dead_letters import (
+    DeadQueue,
+    dead_queue,
+    dead_queues,
+    origin_of,
+    pages,
+    place_of,
+    queues_of_dead,
+    why,
+)
 from gantrymq_admin.resend_lock import ResendBusy
 from gantrymq_admin.resending import Outcome, Resend
 from gantrymq_admin.resent import SoughtLetter
@@ -28,6 +37,7 @@ from gantrymq_console.web.jobs import Job
 _MOST_READ: Final = 1000  # newest letters of each broker
 KNOWN_S: Final = 1.0  # for the question whether a group exists
 _MOST_FAILURES: Final = 500  # kept of a run
+_LETTERS_S: Final = 1.5  # for the letters of a page, which needs time for their copies too
 _BATCH: Final = 8  # letters that are sent at once
 _BATCH_BYTES: Final = 2 * 1024 * 1024
 MOST_COUNTED: Final = 200  # letters of a preview that are looked up
@@ -69,9 +79,10 @@ class Cause:
 class Letters:
     """Dead letters of a group since some time."""
 
-    count: Long  # in the range, at all brokers
+    count: Long  # in the range, at all brokers that answered
     letters: Sequence[Letter]  # newest first, at most `_MOST_READ` of each broker
     causes: Sequence[Cause]  # of `letters`, the latest first
+    missing: Sequence[Missing] = ()  # brokers that did not answer; the letters there are not counted
 
 
 @attrs.frozen
@@ -118,26 +129,40 @@ async def letters_of(cluster: Cluster, group: str, since_ms: int, until_ms: int 
 
     Raises:
         GroupNotExist: no broker knows the group.
-        ClientError: of the requests.
+        ClientError: no broker answers.
     """
-    found: list[Letter] = []
-    count = 0
     try:
-        queues = await _queues(cluster, group, since_ms)
+        queues = await queues_of_dead(cluster.reader, group)
     except GroupNotExist:
         if not await _is_known(cluster, group):
             raise
         queues = []  # a group without failures so far
-    for each in queues:
-        if until_ms:
-            end = await _first_since(cluster, each, until_ms + 1)
-            each = attrs.evolve(each, max_offset=max(end, each.min_offset))
-        count += each.count
-        start = max(each.min_offset, each.max_offset - _MOST_READ)
-        async for page in pages(cluster.reader, each.queue, start, each.max_offset):
-            found += [_letter(message, group) for message in page]
+    asking = Asking(cluster.world.clock, _LETTERS_S)
+    asked = {
+        f"{each.broker_name} {each.queue_id or ''}".strip(): _letters_at(cluster, each, group, since_ms, until_ms)
+        for each in queues
+    }
+    parts = await asking.all(asked)
+    if asking.missing and not parts:
+        raise CallTimeout(f"{asking.missing[0].what}: {asking.missing[0].sentence}")
+    found = [letter for _, letters in parts.values() for letter in letters]
     found.sort(key=lambda letter: (letter.since_ms, letter.queue_offset), reverse=True)
-    return Letters(Long(count), found, _causes(found))
+    return Letters(Long(sum(count for count, _ in parts.values())), found, _causes(found), asking.missing)
+
+
+async def _letters_at(
+    cluster: Cluster, queue: MessageQueue, group: str, since_ms: int, until_ms: int
+) -> tuple[int, list[Letter]]:
+    """Return the number of the dead letters at a broker, and the newest of them."""
+    there = await dead_queue(cluster.reader, queue)
+    if since_ms:
+        there = attrs.evolve(there, min_offset=await _first_since(cluster, there, since_ms))
+    if until_ms:
+        end = await _first_since(cluster, there, until_ms + 1)
+        there = attrs.evolve(there, max_offset=max(end, there.min_offset))
+    start = max(there.min_offset, there.max_offset - _MOST_READ)
+    listed = pages(cluster.reader, queue, start, there.max_offset)
+    return there.count, [_letter(message, group) async for page in listed for message in page]
 
 
 async def resend(

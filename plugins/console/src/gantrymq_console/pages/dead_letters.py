@@ -56,6 +56,7 @@ class LettersPage:
     until_ms: int  # 0: no bound
     count: Long
     causes: Sequence[Cause]
+    partial: bool  # whether a broker did not answer: its letters are not counted
     start: int
     known: int  # letters that are searched, the newest ones
     sent: str  # which of them are listed; see `_SENT`
@@ -101,6 +102,7 @@ async def show(context: RequestContext) -> View:
         until,
         found.value.count,
         found.value.causes[:20],
+        bool(found.value.missing),
         context.start,
         len(letters),
         sent,
@@ -116,7 +118,8 @@ async def show(context: RequestContext) -> View:
     whole = hours == "all" and not (data.since_ms or until) and len(data.letters) == data.count
     command = f"group dlq list {quote(group)}" + (f" --max {int(data.count)}" if data.letters else "") if whole else ""
     fixed = {"hours": None, "since": since} if since and not data.since_ms else None
-    return View("dead_letters.html", data, command, asking.missing, found.as_of_ms, title=group, fixed=fixed)
+    missing = {(each.what, each.reason): each for each in (*asking.missing, *found.value.missing)}
+    return View("dead_letters.html", data, command, tuple(missing.values()), found.as_of_ms, title=group, fixed=fixed)
 
 
 async def _head(context: RequestContext, asking: Asking) -> GroupHead | None:
