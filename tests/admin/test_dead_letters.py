@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from polling import until
 
 from gantrymq.broker.server import BrokerServer
+from gantrymq.broker.settings import SCHEMA
 from gantrymq.cli import main
 from gantrymq.client import Admin, Client, Producer
 from gantrymq.client.message import Message
@@ -20,6 +21,7 @@ from gantrymq.interfaces import StoreMessage
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
+from gantrymq.plugins import load_plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
@@ -538,10 +540,9 @@ def test_a_send_without_an_answer_is_looked_for(server, command, dead, monkeypat
 @pytest.fixture
 def another(server, tmp_path):
     """A second broker of the cluster."""
-    cluster = server.cluster
-    given = {"brokerName": "another", "namesrvAddr": cluster.namesrv, "brokerIP1": "127.0.0.1", "listenPort": 0}
-    settings = broker_settings(cluster.plugins, tmp_path / "another", {**given, "store": "memory"})
-    found = BrokerServer(cluster.world, settings, cluster.plugins)
+    cluster, plugins = server.cluster, load_plugins("", reserved=SCHEMA)  # services are of one broker
+    given = {"brokerName": "another", "namesrvAddr": cluster.namesrv, "store": "memory"}
+    found = BrokerServer(cluster.world, broker_settings(plugins, tmp_path / "another", given), plugins)
     server.run(found.start())
     yield found
     server.run(found.stop())

@@ -184,6 +184,7 @@ def explained_queues() -> tuple[QueueExplanation, ...]:
         "next_pull": 340,
         "behind": 700,
         "lag_ms": 700_000,
+        "moved_ms_ago": 700_000,
     }
     left = {"reason": "owner-left", "owner": None, "committed": 500, "next_pull": 560, "behind": 500, "lag_ms": 90_000}
     return (
