@@ -348,16 +348,21 @@ def test_a_computation_that_the_stop_interrupts_is_refused(beside, monkeypatch):
     beside(work)
 
 
-def test_a_message_is_read_once_while_nothing_moves(beside, monkeypatch):
-    read = []
+@pytest.fixture
+def read(monkeypatch):
+    """Places of the messages whose store times were read."""
+    places = []
     stored = GroupLags.stored_ms
 
-    async def counted(lags, queue, offset):
-        read.append((queue, offset))
+    async def noting(lags, queue, offset):
+        places.append((queue, offset))
         return await stored(lags, queue, offset)
 
-    monkeypatch.setattr(GroupLags, "stored_ms", counted)
+    monkeypatch.setattr(GroupLags, "stored_ms", noting)
+    return places
 
+
+def test_a_message_is_read_once_while_nothing_moves(beside, read):
     async def work(cluster, client_of):
         topic(cluster, queues=2)
         one = client_of("one")
@@ -383,17 +388,8 @@ def test_a_message_is_read_once_while_nothing_moves(beside, monkeypatch):
 
 @pytest.mark.parametrize(("code", "with_times", "without"), [(GROUPS, "late", "behind"), (TOPICS, "newest", "kept")])
 def test_a_message_is_read_once_although_tables_without_times_are_made_in_between(
-    beside, monkeypatch, code, with_times, without
+    beside, read, code, with_times, without
 ):
-    read = []
-    stored = GroupLags.stored_ms
-
-    async def counted(lags, queue, offset):
-        read.append((queue, offset))
-        return await stored(lags, queue, offset)
-
-    monkeypatch.setattr(GroupLags, "stored_ms", counted)
-
     async def work(cluster, client_of):
         topic(cluster, queues=2)
         one = client_of("one")
