@@ -206,17 +206,17 @@ class Visitor:
     def click(self, selector: str) -> None:
         """Click on the first visible element."""
         self.page.locator(selector).first.click()
-        self.clicks += 1
+        self._clicked()
 
     def link(self, text: str) -> None:
         """Follow a link."""
         self.page.get_by_role("link", name=text, exact=True).first.click()
-        self.clicks += 1
+        self._clicked()
 
     def press(self, text: str) -> None:
         """Press a button of the main part."""
         self.page.locator("main").get_by_role("button", name=text, exact=True).first.click()
-        self.clicks += 1
+        self._clicked()
 
     def choose(self, name: str, value: str) -> None:
         """Choose an option of the form that is used."""
@@ -230,9 +230,15 @@ class Visitor:
             self.page.press("#q", "Enter")
         self.clicks += 1
 
+    def _clicked(self) -> None:
+        """Count a click, and wait for the whole page: Playwright waits only until it begins."""
+        self.clicks += 1
+        self.page.wait_for_load_state("domcontentloaded")
+
     @property
     def text(self) -> str:
         """The text of the main part."""
+        self.page.wait_for_load_state("domcontentloaded")
         return str(self.page.inner_text("main"))
 
     def wait_for(self, text: str) -> None:

@@ -19,15 +19,15 @@ _ours: set[int] = set()  # a process's locks do not keep itself out
 
 
 def free_port(*, also_below: int = 0) -> int:
-    """Reserve a free port, and the port *also_below* lower, and return it.
+    """Reserve a free port; for a broker, the port *also_below* lower and the next higher one as well. Return it.
 
-    A broker also uses `listenPort - 2`, so its port is reserved with `also_below=2`.
+    A Java broker also uses `listenPort - 2`, and ours `listenPort + 1`, so their port is reserved with `also_below=2`.
     """
-    choice = PORTS[also_below:]
+    choice = PORTS[also_below:-1]
     for port in random.sample(choice, min(len(choice), 200)):
-        if all(_take(each) for each in {port, port - also_below}):
+        if all(_take(each) for each in ((port, port - also_below, port + 1) if also_below else (port,))):
             return port
-    raise RuntimeError(f"found no free port with port - {also_below} free as well")
+    raise RuntimeError(f"found no free port with port - {also_below} and port + 1 free as well")
 
 
 def _take(port: int) -> bool:
