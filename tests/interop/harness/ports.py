@@ -23,7 +23,7 @@ def free_port(*, also_below: int = 0) -> int:
 
     A Java broker also uses `listenPort - 2`, and ours `listenPort + 1`, so their port is reserved with `also_below=2`.
     """
-    choice = PORTS[also_below:-1]
+    choice = PORTS[also_below:-1] if also_below else PORTS
     for port in random.sample(choice, min(len(choice), 200)):
         if all(_take(each) for each in ((port, port - also_below, port + 1) if also_below else (port,))):
             return port
