@@ -767,12 +767,12 @@ def test_three_tasks_without_a_script(browser, site):
     page.fill("#q", "order-7")
     page.press("#q", "Enter")
     page.click("main table a")
-    assert "Who consumed it" in page.inner_text("main")
+    page.locator("main", has_text="Who consumed it").wait_for()
     page.goto(site.url + "groups/billing/offsets")
     page.select_option("main form >> nth=0 >> select[name=target]", "last")
     page.click("main form >> nth=0 >> button")
     page.click("main form.confirm button")
-    assert page.locator(".banner.good").count() == 1
+    page.locator(".banner.good").wait_for()
     page.goto(site.url + "topics?filter=order")
     assert page.locator("main table").count() == 1
     context.close()
@@ -874,7 +874,7 @@ def test_a_search_that_one_user_shares_is_opened_by_another(two_users):
     ann.locator("details.page-link form button").click()
     ann.locator("main", has_text="The orders was saved.").wait_for()
     bob.get_by_role("link", name="Saved searches").click()
-    assert "ann" in bob.inner_text("main")
+    bob.locator("main", has_text="ann").wait_for()
     bob.get_by_role("link", name="The orders").click()
     bob.wait_for_url("**/topics?filter=Ord*")
     assert "Orders" in bob.inner_text("main")
