@@ -100,14 +100,12 @@ class StoredTimes:
                 self._now[place] = found
         return found
 
-    async def get(self, place: Place) -> int | None:
-        """Return the store time of the message at *place*, None if it cannot be read."""
-        found = self.known(place)
-        if found is None:  # unreadable ones may have become readable
-            topic, queue_id, queue_offset = place
-            found = await self._broker.lags.stored_ms(Queue(topic, queue_id), queue_offset)
-            if found is not None and len(self._now) < _MAX_TIMES:
-                self._now[place] = found
+    async def read(self, place: Place) -> int | None:
+        """Read the store time of the message at *place*, which is not known; None if it cannot be read now."""
+        topic, queue_id, queue_offset = place
+        found = await self._broker.lags.stored_ms(Queue(topic, queue_id), queue_offset)
+        if found is not None and len(self._now) < _MAX_TIMES:
+            self._now[place] = found
         return found
 
 
@@ -139,7 +137,7 @@ async def add_times(table: GroupTable, rows: Iterable[GroupRow], times: StoredTi
         for place in row.places:
             stored_ms = times.known(place)
             if stored_ms is None:
-                stored_ms = await times.get(place)
+                stored_ms = await times.read(place)
             if stored_ms is not None:
                 found.append(stored_ms)
             await slices.item_done()

@@ -225,11 +225,16 @@ def _never_pulled(group: GroupState, queue: QueueState) -> Reason | None:
         return None
     if len(group.members) == 1 and _actively(group.members):
         return Reason("not-pulled", {"client": group.members[0].client_id})
-    if queue.behind and queue.moved_ms_ago is not None and queue.moved_ms_ago < _STILL_MS:
-        # A member that is full pulls long after a restart of the broker, and commits before.
-        values: dict[str, Value] = {"group": group.group, "count": queue.behind, "ago_ms": queue.moved_ms_ago}
+    if (values := _moving(group, queue)) is not None:  # a full member commits long before it pulls from a new broker
         return Reason("slow", values, "unpulled")
     return Reason("not-owned", {"group": group.group, "members": len(group.members)})
+
+
+def _moving(group: GroupState, queue: QueueState) -> dict[str, Value] | None:
+    """Return the values of the reason of a queue with a lag whose committed offset still moves; None for another."""
+    if not queue.behind or queue.moved_ms_ago is None or queue.moved_ms_ago >= _STILL_MS:
+        return None
+    return {"group": group.group, "count": queue.behind, "ago_ms": queue.moved_ms_ago}
 
 
 def _puller_left(group: GroupState, queue: QueueState) -> Reason | None:
@@ -240,9 +245,9 @@ def _puller_left(group: GroupState, queue: QueueState) -> Reason | None:
 
 def _slow(group: GroupState, queue: QueueState) -> Reason | None:
     """Return the reason of a member that has all messages, or as many as it may, and still commits."""
-    if not queue.behind or queue.moved_ms_ago is None or queue.moved_ms_ago >= _STILL_MS:
+    values = _moving(group, queue)
+    if values is None:
         return None
-    values: dict[str, Value] = {"group": group.group, "count": queue.behind, "ago_ms": queue.moved_ms_ago}
     if not queue.held_by and (queue.pulled_ms_ago or 0) >= _PAUSED_MS:
         return None if _actively(group.members) else Reason("slow", {**values, "client": queue.pulled_by}, "full")
     if not _is_handed_out(group, queue) or not (client := queue.locked_by or queue.held_by[0]):

@@ -106,7 +106,7 @@ async def add_newest(rows: Iterable[TopicRow], times: StoredTimes, broker: Broke
                 place = (row.name, queue_id, last)
                 stored_ms = times.known(place)
                 if stored_ms is None:
-                    stored_ms = await times.get(place)
+                    stored_ms = await times.read(place)
                 if stored_ms is not None:
                     row.newest_ms = max(row.newest_ms or 0, stored_ms)
             await slices.item_done()

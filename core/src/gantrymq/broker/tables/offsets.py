@@ -112,10 +112,10 @@ class ConsumerOffsets:
             queues[queue_id] = queue_offset
             self._changed[key] = None
             self.dirty = True
-            # One change before any pull may be by a tool; a second one is by a member that goes on with what it holds.
-            known = (group, queue_id) in self._pulled.get(topic, ())
-            last = self._last(group, topic, queue_id)
-            last.moved_at = self._monotonic() if known else last.moved_at
+            if (pulls := self._pulled.get(topic)) is not None and (last := pulls.get((group, queue_id))) is not None:
+                last.moved_at = self._monotonic()
+            else:  # before any pull: by a tool perhaps; a second change is by a member that goes on with what it holds
+                self._last(group, topic, queue_id)
         self._count_commit()
 
     def _count_commit(self) -> None:
