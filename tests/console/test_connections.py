@@ -200,6 +200,14 @@ def test_one_address_cannot_lock_the_others_out(caplog):
     ]
 
 
+def certificate_of(folder):
+    """Return the files of a new certificate, and the options of connections that trust it."""
+    files = make_certificate(folder, "a"), str(folder / "a.key")
+    trusting = ssl.create_default_context(cafile=files[0])
+    trusting.check_hostname = False
+    return files, {"ssl": trusting}
+
+
 @pytest.mark.parametrize(
     ("tls", "first"),
     [(False, b""), (False, b"GET / HTTP/1.1\r\nHost: loc"), (True, b"")],
@@ -208,9 +216,7 @@ def test_one_address_cannot_lock_the_others_out(caplog):
 @pytest.mark.parametrize("per_address", [100, 5], ids=["all", "address"])
 def test_heads_that_do_not_end_lock_nobody_out(tls, first, per_address, tmp_path):
     """Such as a probe of /healthz: a new connection replaces the one that has sent no whole head for longest."""
-    files = make_certificate(tmp_path, "a"), str(tmp_path / "a.key")
-    trusting = ssl.create_default_context(cafile=files[0])
-    trusting.check_hostname = False
+    files, trusting = certificate_of(tmp_path) if tls else ((), {})
 
     async def work():
         certificates = https_certificates(real_world(), *files) if tls else None
@@ -225,7 +231,7 @@ def test_heads_that_do_not_end_lock_nobody_out(tls, first, per_address, tmp_path
             assert await closed(early) == b""
             writer.close()
             site.clock.advance(http_server._SLOW_S)
-            reader, writer = await site.connect(**{"ssl": trusting} if tls else {})
+            reader, writer = await site.connect(**trusting)
             writer.write(HEAD + b"1234567890")
             assert (await reader.readuntil(b" 10")).startswith(b"HTTP/1.1 200")
             assert await closed(slow[0][0]) == b""
@@ -239,9 +245,7 @@ def test_heads_that_do_not_end_lock_nobody_out(tls, first, per_address, tmp_path
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("per_address", [100, 5], ids=["all", "address"])
 def test_connections_that_are_only_kept_make_room(tls, per_address, tmp_path, caplog):
-    files = make_certificate(tmp_path, "a"), str(tmp_path / "a.key")
-    trusting = ssl.create_default_context(cafile=files[0])
-    trusting.check_hostname = False
+    files, trusting = certificate_of(tmp_path) if tls else ((), {})
 
     async def work():
         certificates = https_certificates(real_world(), *files) if tls else None
@@ -249,7 +253,7 @@ def test_connections_that_are_only_kept_make_room(tls, per_address, tmp_path, ca
             kept = []
 
             async def ask():
-                kept.append(await site.connect(**{"ssl": trusting} if tls else {}))
+                kept.append(await site.connect(**trusting))
                 kept[-1][1].write(HEAD + b"1234567890")
                 assert (await kept[-1][0].readuntil(b" 10")).startswith(b"HTTP/1.1 200")
                 site.clock.advance(0.001)

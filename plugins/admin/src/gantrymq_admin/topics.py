@@ -13,11 +13,9 @@ Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (topicRout
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from shlex import quote
-from typing import Any, Final, NamedTuple
-
-import attrs
+from typing import Final, NamedTuple
 
 from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, ClientError
@@ -103,21 +101,6 @@ async def present_topic(admin: Admin, address: str, topic: str) -> TopicConfig |
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
     return (await admin.topic_configs(address)).get(topic)
-
-
-async def topics_wanted(
-    admin: Admin, topic: str, addresses: Iterable[str], given: Mapping[str, int | None]
-) -> dict[str, TopicConfig]:
-    """Return the settings of a topic at each broker after a change: *given*, present, else of a new one.
-
-    Raises:
-        BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a broker does not return the present settings.
-    """
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    new = TopicConfig(topic, NEW_QUEUES, NEW_QUEUES)
-    return {
-        address: attrs.evolve(await present_topic(admin, address, topic) or new, **changes) for address in addresses
-    }
 
 
 def _sentence(address: str, present: TopicConfig, wanted: TopicConfig, hidden: Hidden) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from shlex import quote
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ from gantrymq_admin.commands.options import (
     group_named,
     readable_brokers,
     served_by,
+    settings_wanted,
     where_options,
 )
 from gantrymq_admin.explanations import GroupExplanation, explain_group, without_topics_of_others
@@ -145,25 +146,13 @@ async def create(
     }
     changed = dict(map(attribute_in, attributes))
     brokers = await brokers_of(admin, cluster, broker)
-    wanted = await _wanted(admin, name, brokers, given)
+    wanted = await settings_wanted(brokers, lambda address: _present(admin, address, name), GroupConfig(name), given)
     for address, config in wanted.items():
         await admin.create_group(address, attrs.evolve(config, attributes=changed))
     if output == "json":
         print_json({"group": name, "brokers": brokers, **{each: same_of(wanted.values(), each) for each in given}})
         return
     click.echo(f"created {name} at {', '.join(brokers)}")
-
-
-async def _wanted(
-    admin: Admin, group: str, addresses: Iterable[str], given: Mapping[str, int | None]
-) -> dict[str, GroupConfig]:
-    """Return the settings of a group at each broker after a change: *given*, present, else of a new one."""
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    found = {}
-    for address in addresses:
-        present = await _present(admin, address, group)
-        found[address] = attrs.evolve(present or GroupConfig(group), **changes)
-    return found
 
 
 async def _present(admin: Admin, address: str, group: str) -> GroupConfig | None:

@@ -6,7 +6,7 @@ A required name can be given as an argument or with its option: ``gantrymq group
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ from gantrymq.errors import ClientError, InvalidParameter, RequestRefused, insta
 from gantrymq.plugin import names
 from gantrymq.plugin.client import BrokerAddresses
 from gantrymq.plugin.commands import check_address, namesrv_option, output_option, run, warn
+from gantrymq.plugin.model import GroupConfig, TopicConfig
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.brokers import AskedSlave, asked_slave
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gantrymq.client import Admin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Settings = TypeVar("Settings", TopicConfig, GroupConfig)
 Check = Callable[[str], object]
 
 
@@ -162,6 +164,24 @@ class Readable:
         """Return members for documents of commands."""
         slaves = [{"broker": each.broker, "address": each.address, "as_of_ms": each.as_of_ms} for each in self.slaves]
         return {"without_master": [*(each.broker for each in self.slaves), *self.left_out], "from_slaves": slaves}
+
+
+async def settings_wanted(
+    addresses: Iterable[str],
+    present: Callable[[str], Awaitable[Settings | None]],
+    new: Settings,
+    given: Mapping[str, int | None],
+) -> dict[str, Settings]:
+    """Return the settings of a topic or group at each broker after a change.
+
+    Args:
+        addresses: of the brokers.
+        present: returns the settings at a broker, None without them; what it raises is raised.
+        new: where there are none.
+        given: what is changed, by field; None: it stays as it is.
+    """
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return {address: attrs.evolve(await present(address) or new, **changes) for address in addresses}
 
 
 async def readable_brokers(admin: Admin, cluster: str | None, broker: str | None, *, acting: bool = False) -> Readable:

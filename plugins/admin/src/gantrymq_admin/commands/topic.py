@@ -12,7 +12,7 @@ from gantrymq.errors import NoRoute
 from gantrymq.plugin import names
 from gantrymq.plugin.client import BrokerAddresses, TopicRoute
 from gantrymq.plugin.commands import CommandGroup, print_json, say
-from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE
+from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.commands.lists import Columns, by_options, list_by, local_times, print_records, same_of
 from gantrymq_admin.commands.options import (
     admin_command,
@@ -21,13 +21,14 @@ from gantrymq_admin.commands.options import (
     brokers_of,
     cluster_option,
     readable_brokers,
+    settings_wanted,
     topic_named,
     warn_without_master,
     where_options,
 )
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
 from gantrymq_admin.summaries import TopicOrder, TopicSummaries
-from gantrymq_admin.topics import is_own_topic, of_clusters, refuse_to_hide, topics_wanted
+from gantrymq_admin.topics import NEW_QUEUES, is_own_topic, of_clusters, present_topic, refuse_to_hide
 
 _STATUS_COLUMNS: Final[Columns] = (
     *("broker", "queue", "min_offset", "max_offset", "messages", ("Last stored", local_times("updated_ms"))),
@@ -113,7 +114,9 @@ async def create(
         "perm": None if perm is None else _PERMISSIONS[perm.upper()],
     }
     changed = dict(map(attribute_in, attributes))
-    wanted = await topics_wanted(admin, name, await brokers_of(admin, cluster, broker), given)
+    new = TopicConfig(name, NEW_QUEUES, NEW_QUEUES)
+    brokers = await brokers_of(admin, cluster, broker)
+    wanted = await settings_wanted(brokers, lambda address: present_topic(admin, address, name), new, given)
     if not fewer_queues:
         for address, config in wanted.items():
             await refuse_to_hide(admin, address, config)
