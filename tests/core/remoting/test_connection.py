@@ -148,6 +148,19 @@ async def test_a_frame_error_closes_after_what_came_before_it_is_served(rig, rec
     assert len(caplog.records) == 1
 
 
+@in_loop
+async def test_a_frame_error_closes_after_all_batches_before_it_are_served(rig, recorder):
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler)
+    connection.data_received(b"".join(asked(opaque=n) for n in range(100)) + b"\x7f\xff\xff\xff\0\0\0\0")
+    connection.data_received(asked(opaque=100))
+    assert not transport.reading
+    for _ in range(5):
+        await turn()
+    assert [command.opaque for command in transport.commands] == list(range(100))
+    assert transport.lost
+
+
 @pytest.mark.parametrize("header", [b"nonsense", b'{"code":"x"}', b"[]"])
 @in_loop
 async def test_a_header_that_cannot_be_read_closes_without_an_answer(rig, recorder, caplog, header):

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 
+import pytest
 from loop_tests import asked, echo, in_loop, turn
 
 from gantrymq.remoting.codes import FLAG_ONEWAY
@@ -142,3 +143,76 @@ async def test_a_peer_that_asks_faster_than_it_is_served_is_not_read_from_meanwh
         await turn()
     assert transport.reading
     assert [command.opaque for command in handler.seen] == list(range(2 * MAX_WAITING))
+
+
+@in_loop
+async def test_requests_that_were_read_are_served_after_the_peer_closed(rig, recorder):
+    """A client may send oneway requests and close at once."""
+    gone, served_before = [], []
+    handler = recorder()
+    connection, transport = rig.connect(handler)
+    connection.on_close(gone.append)
+    connection.on_close(lambda _: served_before.append(len(handler.seen)))
+    connection.data_received(b"".join(asked(opaque=number, flag=FLAG_ONEWAY) for number in range(3 * MAX_BATCH)))
+    transport.close()
+    for _ in range(5):
+        await turn()
+    assert [command.opaque for command in handler.seen] == list(range(3 * MAX_BATCH))
+    assert gone == [connection]
+    assert served_before == [3 * MAX_BATCH]
+    connection.on_close(gone.append)
+    assert gone == [connection] * 2
+    assert transport.writes == []
+
+
+@in_loop
+async def test_held_requests_are_served_when_released_after_the_peer_closed(rig, recorder):
+    gone = []
+
+    def hold_the_first(connection, command):
+        if len(handler.batches) == 1:
+            connection.hold([command])
+
+    handler = recorder(hold_the_first)
+    connection, transport = rig.connect(handler)
+    connection.on_close(gone.append)
+    connection.data_received(asked(opaque=1))
+    transport.close()
+    await turn()
+    assert transport.lost
+    assert gone == []
+    connection.release()
+    await turn()
+    assert [command.opaque for command in handler.seen] == [1, 1]
+    assert gone == [connection]
+
+
+@in_loop
+async def test_held_requests_of_a_lost_connection_do_not_outlive_an_abort(rig, recorder):
+    gone = []
+    handler = recorder(lambda connection, command: connection.hold([command]))
+    connection, transport = rig.connect(handler)
+    connection.on_close(gone.append)
+    connection.data_received(asked())
+    transport.close()
+    await turn()
+    connection.abort()
+    assert gone == [connection]
+    connection.release()
+    await turn()
+    assert len(handler.seen) == 1
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+@in_loop
+async def test_waiting_requests_are_discarded_when_this_side_closes(rig, recorder, how):
+    gone = []
+    handler = recorder()
+    connection, _ = rig.connect(handler)
+    connection.on_close(gone.append)
+    connection.data_received(b"".join(asked(opaque=number) for number in range(3 * MAX_BATCH)))
+    getattr(connection, how)()
+    for _ in range(5):
+        await turn()
+    assert len(handler.seen) == MAX_BATCH
+    assert gone == [connection]

@@ -13,6 +13,7 @@ from gantrymq.remoting import admission as admissions
 from gantrymq.remoting.admission import ADMISSION_SETTINGS, admission_of
 from gantrymq.remoting.certificates import self_signed_available
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import FLAG_ONEWAY
 from gantrymq.remoting.command import Command, encode, request
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
@@ -290,6 +291,20 @@ async def test_frames_inside_tls_may_come_byte_by_byte(certificates, serve):
     assert await reader.readexactly(8)
     assert len(handler.seen) == 1
     writer.close()
+    await handler.server.stop()
+
+
+@pytest.mark.parametrize("tls", [None, TlsClient()], ids=["plain", "tls"])
+@in_loop
+async def test_what_a_client_sent_before_it_closed_is_served(certificates, serve, tls):
+    handler = await serve(admission(certificates))
+    context = None if tls is None else tls.context()
+    _, writer = await asyncio.open_connection(*handler.server.address, ssl=context)
+    writer.write(b"".join(encode(Command(310, opaque=n, flag=FLAG_ONEWAY, body=bytes(100))) for n in range(3000)))
+    writer.close()
+    await writer.wait_closed()
+    await until(lambda: not handler.server.connections)
+    assert [command.opaque for command in handler.seen] == list(range(3000))
     await handler.server.stop()
 
 

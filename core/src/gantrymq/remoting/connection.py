@@ -86,6 +86,7 @@ _PAUSED_BY_PEER: Final = 1
 _PAUSED_BY_US: Final = 2
 _PAUSED_BY_ANSWERS: Final = 4
 _PAUSED_BY_LIMITER: Final = 8
+_PAUSED_BY_ERROR: Final = 16  # for good: the frames after it cannot be found
 
 
 class RequestHandler(Protocol):
@@ -151,7 +152,7 @@ class Connection(ClientPushes, asyncio.Protocol):
         self._idle_timeout_s = limits.idle_timeout_s
         self._paused = 0
         self._early = b""  # received while paused by us
-        self._on_close: list[Callable[[Connection], None]] = []
+        self._on_close: list[Callable[[Connection], None]] | None = []  # None after the calls
 
     def __repr__(self) -> str:
         return f"<Connection {self.address}{' closed' if self.closed else ''}>"
@@ -165,11 +166,16 @@ class Connection(ClientPushes, asyncio.Protocol):
         await self._handshake.secured()
 
     def on_close(self, callback: Callable[[Connection], None]) -> None:
-        """Call *callback* once when the connection is closed, or now if it already is."""
-        if self.closed and self._writes.transport is None:
+        """Call *callback* once when the connection is closed and its requests are served, or now if they are."""
+        if self._on_close is None:
             callback(self)
         else:
             self._on_close.append(callback)
+
+    def abort(self) -> None:
+        """Close at once; discard unwritten data and waiting requests."""
+        super().abort()
+        self._queue.discard()
 
     def put_back(self, requests: Sequence[Command]) -> None:
         """Pass *requests*, the unserved rest of a batch, to the handler again once the buffer has room."""
@@ -212,7 +218,7 @@ class Connection(ClientPushes, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass the requests of this read to the handler and the responses to their calls."""
         self.last_heard = self._clock.monotonic()
-        if self._writes.closed:
+        if self._writes.closed or self._paused & _PAUSED_BY_ERROR:
             return
         if self._paused & _PAUSED_BY_US:
             self._read_early(data)
@@ -243,7 +249,8 @@ class Connection(ClientPushes, asyncio.Protocol):
             self._queue.take(requests)
         if error is not None:
             log.warning("%s: closed: %s", self.address, error)
-            self.close()
+            self._pause(_PAUSED_BY_ERROR)
+            self._queue.finish(self.close)
 
     def eof_received(self) -> bool | None:
         """Close when the peer has closed its side."""
@@ -252,9 +259,12 @@ class Connection(ClientPushes, asyncio.Protocol):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the pending calls and run the close callbacks."""
+        """Fail the pending calls, serve the requests that wait if the peer closed, and run the close callbacks.
+
+        A client may send oneway requests and close at once: Java's broker serves whatever it has read, too.
+        """
+        closed_here = self.closed
         self._unfinished.update(self, 0, fresh=False)
-        self._queue.clear()
         self._decoder = FrameDecoder()  # frees its bytes now, not in the next cycle collection
         self._idle.stop()
         try:
@@ -262,7 +272,12 @@ class Connection(ClientPushes, asyncio.Protocol):
             self.response_limiter.connection_lost()
         finally:  # even if a callback for dropped oneway requests raises
             self._pending.lost()
-        callbacks, self._on_close = self._on_close, []
+        if closed_here:
+            self._queue.discard()
+        self._queue.finish(self._call_close_callbacks)
+
+    def _call_close_callbacks(self) -> None:
+        callbacks, self._on_close = self._on_close or (), None
         for callback in callbacks:
             try:
                 callback(self)

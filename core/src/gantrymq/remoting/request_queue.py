@@ -178,6 +178,7 @@ class RequestQueue:
         self._batch_size = MAX_BATCH  # current batch size, adapted to the time that batches take
         self._scheduled = False  # whether a call of `serve_next` is scheduled
         self._held = False
+        self._finished: Callable[[], object] | None = None  # set when no more requests come
 
     def take(self, commands: list[Command]) -> None:
         """Serve the requests of one read, at least one, now or after the waiting ones."""
@@ -197,7 +198,7 @@ class RequestQueue:
         """Serve the next batch of waiting requests, if the buffer has room for responses."""
         self._scheduled = False
         waiting = self._waiting
-        if not waiting or self._held or self._writes.closed:
+        if not waiting or self._held or (self._writes.closed and self._finished is None):
             return
         tight = self._writes.tight  # read before `full`, whose result may change it
         if self._writes.full:
@@ -213,6 +214,7 @@ class RequestQueue:
             self.serve_soon()
         else:
             self._resume()
+            self._end()
 
     def serve_soon(self) -> None:
         """Serve waiting requests in the next iteration of the loop."""
@@ -235,9 +237,21 @@ class RequestQueue:
         self._held = False
         self.serve_soon()
 
-    def clear(self) -> None:
+    def finish(self, finished: Callable[[], object]) -> None:
+        """Serve the waiting requests, even of a lost connection, then call *finished*; at once if none waits."""
+        self._finished = finished
+        self._end()
+        self.serve_soon()
+
+    def discard(self) -> None:
         """Discard the waiting requests."""
         self._waiting = []
+        self._end()
+
+    def _end(self) -> None:
+        if not self._waiting and self._finished is not None:
+            finished, self._finished = self._finished, None
+            finished()
 
     def _serve(self, commands: list[Command]) -> None:
         connection, writes = self._connection, self._writes
