@@ -1,8 +1,9 @@
 """Comparisons of sent and received messages that several tests share."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from harness.driver import Driver
 from harness.probe import committed
 from harness.process import Event, Process
 from polling import wait_until
@@ -13,6 +14,7 @@ ARRIVAL_S = 60.0
 # A client asks for its share every 20 s, and one round more goes by now and then.
 REBALANCE_S = 60.0
 PROGRESS_S = 30.0
+STORED_S = 30.0
 
 
 def position(event: Event) -> tuple[int, int]:
@@ -37,6 +39,15 @@ def assert_same_messages(sent: Iterable[Event], received: Iterable[Event], *, sa
         if message.get("queueOffset") is not None:
             assert position(arrived) == position(message)
             assert not same_ids or message["msgId"] in (None, arrived["msgId"])
+
+
+def pull_all(driver: Driver, topic: str, sent: Sequence[object]) -> list[Event]:
+    """Pull *topic* until it has as many messages as *sent*; oneway messages may be stored after their producer left."""
+    return wait_until(
+        lambda: received if len(received := driver.pull(topic)) >= len(sent) else [],
+        f"{len(sent)} messages of {topic}",
+        STORED_S,
+    )
 
 
 def wait_for_bodies(consumers: Iterable[Process], sent: Iterable[Event], deadline_s: float = ARRIVAL_S) -> list[Event]:

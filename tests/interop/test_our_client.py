@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checks import assert_same_messages
+from checks import assert_same_messages, pull_all
 from harness import Driver, create_topic
 from harness.peers import used
 
@@ -46,7 +46,7 @@ def test_a_java_client_pulls_what_we_sent(java_namesrv: str, tmp_path: Path, top
             return await _send(java_namesrv, topic)
 
     sent = asyncio.run(send())
-    received = Driver("5.3.3", tmp_path, java_namesrv).pull(topic)
+    received = pull_all(Driver("5.3.3", tmp_path, java_namesrv), topic, sent)
     assert sorted((e["bodySha256"], e["tags"], e["keys"]) for e in received) == sorted(
         (hashlib.sha256(m.body).hexdigest(), m.tags, m.keys) for m in sent
     )
