@@ -300,7 +300,7 @@ def test_how_many_messages_wait(info, waiting):
 
 
 def test_a_row_is_current_while_nothing_is_stored():
-    known, row = _Known(), _Row(0, 0, False, 0, 0, 1000)
+    known, row = _Known(), _Row(0, 0, False, 0, 0, False, 1000)
     assert known.arrives() is None
     for marks, current, arrives in (
         ([(1500, 7)], False, None),

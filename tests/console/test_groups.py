@@ -11,6 +11,7 @@ from console_members import commit, join
 from console_visitor import Visitor
 from polling import wait_until
 
+from gantrymq.client import Client
 from gantrymq.client.admin import RequestNotServed, RunningInfo
 from gantrymq.model.group import GroupConfig
 from gantrymq_console.access.users import Role
@@ -157,6 +158,38 @@ def test_a_group_says_why_it_gets_nothing(late):
     assert "nobody-online" not in found and found["not-owned"]["where"].endswith(" 0-1")
     with Visitor(late.running, language="zh") as reader:
         assert "没有成员拉取过该队列（在线成员 1 个）" in reader.get("/groups/Late").text
+
+
+def test_a_group_read_by_clients_that_are_no_members_is_not_told(late):
+    """Readers and pop consumers of gantrymq.client send no heartbeat for a group."""
+
+    async def read():
+        client = Client(late.running.namesrv, world=late.running.cluster.world)
+        await client.start()
+        reader = client.reader(group="Late")
+        for queue in await reader.queues("Orders"):
+            await reader.pull(queue, 0, max_count=1)
+        return client
+
+    client = late.running.run(read())
+    late.cluster.forget()
+    twin = late.api("/groups/Late")["data"]
+    assert [(each["reason"], each["bad"]) for each in twin["findings"]] == [("read-without-members", False)]
+    assert {bar["state"] for each in twin["bars"]["groups"] for bar in each["bars"]} == {"moving"}
+    assert twin["bars"]["unread"] == twin["bars"]["bad"] == 0
+    (row,) = (each for each in late.api("/groups")["data"]["groups"] if each["name"] == "Late")
+    assert (row["lag"], row["members"], row["read_by_others"]) == ("3", 0, True)
+    for language, word in (("en", "no members"), ("zh", "非成员")):
+        with Visitor(late.running, language=language) as reader:
+            page = reader.get("/groups")
+            assert word in page.text and 'class="status bad"' not in page.response.text
+            assert "findings.html#group-read-without-members" in page.response.text or reader.get("/groups/Late")
+            assert "Late" not in [each["subject"] for each in reader.api("/")["data"]["problems"]]
+    late.running.run(client.close())
+    late.running.run(late.cluster.world.clock.sleep(11))
+    late.cluster.forget()
+    twin = late.api("/groups/Late")["data"]
+    assert [(each["reason"], each["bad"]) for each in twin["findings"]] == [("nobody-online", True)]
 
 
 def stating(explained, reason, **values):

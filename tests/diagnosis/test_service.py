@@ -615,3 +615,68 @@ def test_a_group_whose_pops_came_back_and_that_pulls_nothing(beside):
         assert (await one.explain())[1]["T", 0]["reason"] == "reading"
 
     beside(work)
+
+
+def test_a_group_that_clients_pull_for_that_are_no_members(beside):
+    async def work(cluster, client_of):
+        await topic(cluster, queues=2)
+        other, asks = client_of("other"), client_of("asks")
+        for queue_id in (0, 0, 1):
+            await cluster.put("T", b"x", queue_id=queue_id)
+        await other.pull(0, 0, commit=0)
+        cluster.broker.offsets.commit("CG", Queue("T", 1), 0)
+        await cluster.world.clock.sleep(5)
+        found, queues = await asks.explain()
+        (reason,) = found["diagnosis"]
+        assert (reason["reason"], found["members"]) == ("read-without-members", [])
+        assert reason["values"] == {
+            "group": "CG",
+            "client": queues["T", 0]["owner"],
+            "ago_ms": pytest.approx(5000, abs=100),
+        }
+        assert reason["values"]["client"].startswith("127.0.0.1:") and "read for it 5" in reason["sentence"]
+        assert [(queues["T", i]["reason"], queues["T", i]["variant"]) for i in (0, 1)] == [
+            ("reading", ""),
+            ("nobody-online", "waiting"),
+        ]
+        await cluster.world.clock.sleep(56)
+        found, queues = await asks.explain()
+        assert found["diagnosis"][0]["reason"] == queues["T", 0]["reason"] == "nobody-online"
+        assert queues["T", 0]["owner"] is None
+        holding = asyncio.ensure_future(other.pull(0, 2, wait_ms=30_000))
+        await cluster.world.clock.sleep(1)
+        found, queues = await asks.explain()
+        assert (found["diagnosis"][0]["values"]["ago_ms"], queues["T", 0]["reason"]) == (0, "slow")
+        await other.remoting.close()
+        await asyncio.gather(holding, return_exceptions=True)
+        await cluster.world.clock.sleep(1)
+        assert (await asks.explain())[0]["diagnosis"][0]["reason"] == "nobody-online"
+        await asks.join()
+        assert (await asks.explain())[0]["diagnosis"] == []
+
+    beside(work)
+
+
+def test_a_group_that_clients_pop_for_that_are_no_members(beside):
+    pytest.importorskip("gantrymq_pop")
+
+    async def work(cluster, client_of):
+        await topic(cluster, queues=2)
+        other, asks = client_of("other"), client_of("asks")
+        cluster.broker.groups.put(GroupConfig("CG"))
+        ext = {"consumerGroup": "CG", "topic": "T", "queueId": "-1", "maxMsgNums": "1", "invisibleTime": "60000"}
+        ext |= {"pollTime": "0", "bornTime": str(cluster.world.clock.now_ms()), "initMode": "0"}
+        for queue_id in (0, 1):
+            for _ in range(2):
+                await cluster.put("T", b"x", queue_id=queue_id)
+        assert (await other.ask(200050, ext)).code == 0
+        await cluster.world.clock.sleep(5)
+        found, queues = await asks.explain()
+        (reason,) = found["diagnosis"]
+        assert (reason["reason"], reason["values"]["ago_ms"]) == ("read-without-members", pytest.approx(5000, abs=100))
+        assert {each["reason"] for each in queues.values()} == {"popped"}
+        await cluster.world.clock.sleep(56)
+        found, queues = await asks.explain()
+        assert found["diagnosis"][0]["reason"] == "nobody-online"
+
+    beside(work)

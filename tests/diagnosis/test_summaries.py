@@ -58,6 +58,7 @@ def test_a_group_is_shown_with_what_it_has_to_do(beside):
             "retry_waiting": 0,
             "dead_letters": 0,
             "consumed_per_s": 0.0,
+            "read_by_others": False,
         }
         await cluster.put("T", b"x", queue_id=0)
         await cluster.world.clock.sleep(30)
@@ -96,6 +97,32 @@ def test_numbers_agree_with_the_explanation(beside):
         assert row["retry_behind"] == explained["retry"]["behind"] == 1
         assert row["retry_waiting"] == explained["retry"]["waiting"]
         assert row["dead_letters"] == explained["dead_letters"] == 0
+
+    beside(work)
+
+
+def test_a_group_that_is_read_by_clients_that_are_no_members(beside):
+    async def work(cluster, client_of):
+        topic(cluster)
+        other, asks = client_of("other"), client_of("asks")
+        for queue_id in (0, 1):
+            await cluster.put("T", b"x", queue_id=queue_id)
+        for group, committed in (("Read", 0), ("Left", 0), ("Done", 1)):
+            cluster.broker.groups.put(GroupConfig(group))
+            for queue_id in (0, 1):
+                cluster.broker.offsets.commit(group, Queue("T", queue_id), committed)
+        await other.pull(1, 0, group="Read")
+        await other.pull(1, 1, group="Done")
+        _, rows = await page(asks)
+        assert {each["group"]: (each["behind"], each["read_by_others"]) for each in rows} == {
+            "Done": (0, False),
+            "Left": (2, False),
+            "Read": (2, True),
+        }
+        await asks.join("Read")
+        await renewed(cluster)
+        _, (row,) = await page(asks, names=["Read"])
+        assert (row["members"], row["read_by_others"]) == (1, False)
 
     beside(work)
 

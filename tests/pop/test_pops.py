@@ -54,6 +54,26 @@ def test_properties_of_redelivered_messages_are_ordered_as_in_java_maps(tagged, 
     assert [piece.partition(b"\x01")[0].decode() for piece in copied.split(b"\x02")[:-1]] == java.split()
 
 
+def test_the_last_pop_is_known_for_a_minute_and_while_it_waits(popped):
+    async def main(client):
+        pop = client.cluster.broker.service("pop")
+        assert pop.last_pop("CG", "T") is None
+        await client.pop(poll=0)
+        at, by = pop.last_pop("CG", "T")
+        assert (client.clock.monotonic() - at) == pytest.approx(0, abs=0.1) and by[1] > 0
+        assert pop.last_pop("CG", "Else") is pop.last_pop("Else", "T") is None
+        await client.clock.sleep(59)
+        assert pop.last_pop("CG", "T") == (at, by)
+        waiting = asyncio.ensure_future(client.pop(poll=90_000))
+        await client.clock.sleep(80)
+        assert pop.last_pop("CG", "T") == (client.clock.monotonic(), by)
+        assert (await waiting).code == 210
+        await client.clock.sleep(60)
+        assert pop.last_pop("CG", "T") is None
+
+    popped(main)
+
+
 def test_a_pop_waits_for_a_message(popped):
     async def main(client):
         waiting = asyncio.ensure_future(client.pop(poll=15_000))

@@ -53,7 +53,16 @@ from gantrymq.interfaces.metrics import (
     Throughput,
 )
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
-from gantrymq.interfaces.pop import InvisibleTime, PopAck, PopAnswer, PoppedBatch, PoppedMessage, PopRequest, PopService
+from gantrymq.interfaces.pop import (
+    InvisibleTime,
+    LastPop,
+    PopAck,
+    PopAnswer,
+    PoppedBatch,
+    PoppedMessage,
+    PopRequest,
+    PopService,
+)
 from gantrymq.interfaces.protocols import AcceptedConnection, ListenerProtocol, ProtocolRegistry
 from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest
 from gantrymq.interfaces.registration import Registration, RoutedBroker, TopicRoute
@@ -184,6 +193,7 @@ __all__ = [
     "KeyQueries",
     "LagReading",
     "Lags",
+    "LastPop",
     "LastPull",
     "ListenerProtocol",
     "LiteAction",

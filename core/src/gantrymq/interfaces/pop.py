@@ -12,7 +12,16 @@ from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.model.access import Principal
 from gantrymq.model.receipt import Receipt
 
-__all__ = ["InvisibleTime", "PopAck", "PopAnswer", "PopRequest", "PopService", "PoppedBatch", "PoppedMessage"]
+__all__ = [
+    "InvisibleTime",
+    "LastPop",
+    "PopAck",
+    "PopAnswer",
+    "PopRequest",
+    "PopService",
+    "PoppedBatch",
+    "PoppedMessage",
+]
 
 
 class PopRequest(NamedTuple):
@@ -109,6 +118,13 @@ class InvisibleTime(NamedTuple):
     revive_queue: int
 
 
+class LastPop(NamedTuple):
+    """The last pop of a topic by a group."""
+
+    at: float  # monotonic s; now if it still waits for messages
+    by: tuple[str, int]  # the peer
+
+
 class PopService(Protocol):
     """The service ``pop``."""
 
@@ -128,6 +144,9 @@ class PopService(Protocol):
             RequestError: a check failed, with RocketMQ's code.
             ConnectionLost: *client* was closed before the answer.
         """
+
+    def last_pop(self, group: str, topic: str) -> LastPop | None:
+        """Return the last pop of a topic by a group, None if there was none within a minute."""
 
     async def ack(self, message: PopAck) -> None:
         """Acknowledge a message; return once this is stored.

@@ -109,6 +109,7 @@ class GroupSummary(Summary):
     dead_letters: int
     consumed_per_s: float  # messages delivered, over the last minute
     deleted: int = 0  # messages that were deleted before the group consumed them
+    read_by_others: bool = False  # whether it is behind, has no member, and clients that are none read within a minute
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:

@@ -5,8 +5,9 @@ Costs some 10 us a queue, and the reading of one message for each queue with a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import attrs
@@ -28,6 +29,7 @@ from gantrymq.plugin.model import (
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic, similar_name
 from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.group_state import GroupState, MemberState, PluginFinding, QueueState, TopicState
+from gantrymq_diagnosis.other_readers import OtherReaders
 from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
@@ -50,7 +52,8 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
     """Gather the state of a group; *only*: of one topic."""
     online = broker.clients.consumers(group)
     says = {each.connection: watch.says(group, each.connection) for each in online}
-    names = {each.connection.peer: each.client_id for each in online}
+    others = None if online else await OtherReaders.of(broker)
+    names = {each.connection.peer: each.client_id for each in online} if others is None else others.names
     committed = await _committed(broker, group)
     wanted = {topic for each in says.values() if each is not None for topic in each.wants}
     names_of_topics = {topic for topic in {*committed, *wanted} if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))}
@@ -67,11 +70,17 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
     reads: dict[str, set[str]] = {each.client_id: set() for each in online}
     for name in sorted(names_of_topics):
         config = broker.topics.get(name)
-        topic = _topic(broker, group, name, config, committed.get(name, ()), pops=pops or name in popped)
+        other = None if others is None else others.popped(group, name)
+        by_pops = pops or name in popped or other is not None
+        topic = _topic(broker, group, name, config, committed.get(name, ()), pops=by_pops)
         topics.append(topic)
         for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
             queue = Queue(name, queue_id)
             state = await _queue(broker, group, topic, queue, names)
+            if others is not None:
+                pulled = others.pulled(group, queue)
+                is_online = pulled is not None or not state.pulled_by
+                state = attrs.evolve(state, other_reader=other or pulled, puller_online=is_online)
             queues.append(state)
             for reader in (*state.held_by, state.pulled_by):
                 if reader in reads:
@@ -209,7 +218,7 @@ async def _group(
     group: str,
     online: Iterable[OnlineClient],
     members: Iterable[MemberState],
-    queues: Iterable[QueueState],
+    queues: Sequence[QueueState],
 ) -> GroupState:
     config = broker.groups.get(group)
     waiting, more = await waiting_retries(broker)
@@ -229,6 +238,7 @@ async def _group(
         retry_due_ms=retries.due_ms,
         dead_letters=(await reading.backlog(DLQ_PREFIX + group)).messages,
         deleted=sum(each.deleted for each in queues),
+        other_reader=min(filter(None, (each.other_reader for each in queues)), key=attrgetter("ago_ms"), default=None),
         plugin_findings=await _plugin_findings(broker, group),
         slave_of=None if broker.role.current is Role.MASTER else broker.registration.master_address,
         slave_reads=broker.settings.flag("slaveReadEnable"),

@@ -19,6 +19,7 @@ from gantrymq.plugin.model import POPS, Queue
 from gantrymq.plugin.names import DLQ_PREFIX, retry_topic
 from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.gather import BROADCASTING, retry_behind
+from gantrymq_diagnosis.other_readers import OtherReaders
 from gantrymq_diagnosis.pop_modes import POP, PopModes
 from gantrymq_diagnosis.shared_table import INTERNAL, fields_json
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
@@ -47,6 +48,7 @@ class GroupRow:
     retry_waiting: int = 0
     dead_letters: int = 0
     consumed_per_s: float = 0.0  # messages delivered
+    read_by_others: bool = False  # whether it is behind, has no member, and clients that are none read (`OtherReaders`)
     # First message not consumed of each queue with a lag, until `late_ms` is known.
     places: tuple[Place, ...] = attrs.field(default=(), metadata=INTERNAL)
 
@@ -116,7 +118,7 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes, only: Colle
     for groups in (await modes.groups()).values():
         pop_groups |= groups
     reading, slices = broker.lags.reading(_QUEUES_TOGETHER), TimeSlices(broker.world.clock, _QUEUES_TOGETHER)
-    rows = list[GroupRow]()
+    rows, others = list[GroupRow](), None
     for name in sorted(broker.groups.view if only is None else only):
         config = broker.groups.get(name)
         if config is not None:  # not deleted meanwhile
@@ -124,6 +126,9 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes, only: Colle
             row.consume_enable = config.consume_enable
             if config.consume_broadcast_enable and not row.members and not broker.offsets.topics_of(name):
                 row.behind = row.late_ms = None  # it may broadcast: its members keep their offsets
+            if row.behind and not row.members:
+                others = others or await OtherReaders.of(broker)
+                row.read_by_others = others.reads(name, broker.lags.topics(name))
             rows.append(row)
         await slices.item_done()
     return GroupTable(rows, broker.world.clock.now_ms(), more)

@@ -17,6 +17,13 @@ class PluginFinding(NamedTuple):
     sentence: str
 
 
+class Read(NamedTuple):
+    """The last pull or pop of a client that is no member."""
+
+    client: str  # client id, or the address without one
+    ago_ms: int
+
+
 @attrs.frozen
 class MemberState:
     """One connection of a group."""
@@ -48,6 +55,7 @@ class GroupState:
     plugin_findings: tuple[PluginFinding, ...] = ()
     slave_of: str | None = None  # the master's address, empty if it is not known; None: this broker is a master
     slave_reads: bool = False  # slaveReadEnable
+    other_reader: Read | None = None  # of a group without members: the last client that read
 
 
 @attrs.frozen
@@ -83,6 +91,7 @@ class QueueState:
     pulled_ms_ago: int | None = None
     moved_ms_ago: int | None = None  # the committed offset changed, or its client began to pull; None: neither
     pulled_by: str = ""  # client id, or the address without one
+    other_reader: Read | None = None  # of a group without members
     puller_online: bool = True
     held_by: tuple[str, ...] = ()  # client ids, or addresses without one
     checked: int = 0  # messages evaluated by filters

@@ -40,7 +40,10 @@ def explain_group(group: GroupState, topics: Sequence[TopicState], now_ms: int) 
     name = group.group
     if group.slave_of is not None:
         yield _at_the_master("on-a-slave", group)
-    if not group.members:
+    if group.other_reader is not None:
+        client, ago_ms = group.other_reader
+        yield Reason("read-without-members", {"group": name, "client": client, "ago_ms": ago_ms})
+    elif not group.members:
         yield Reason("nobody-online", {"group": name})
     if not group.consume_enable:
         yield Reason("group-disabled", {"group": name})
@@ -142,7 +145,7 @@ def _forbidden(group: GroupState, queue: QueueState) -> Reason | None:
 
 
 def _nobody(group: GroupState, queue: QueueState) -> Reason | None:
-    if group.members:
+    if group.members or queue.other_reader is not None:
         return None
     if not queue.behind:
         return Reason("nobody-online", {"end": queue.max_offset}, "at-end")

@@ -102,6 +102,13 @@ class LongPolling:
         """Return the number of requests waiting for this key."""
         return len(self._by_topic.get(place.topic, {}).get(place, ()))
 
+    def client_of(self, topic: str, group: str) -> ClientChannel | None:
+        """Return the connection of a request that waits for *topic* and *group*, None if none does."""
+        for place, waiters in self._by_topic.get(topic, {}).items():
+            if place.group == group:
+                return next(iter(waiters)).connection
+        return None
+
     def notify(self, topic: str, group: str) -> None:
         """Wake the oldest request that waits for *topic* and *group*: messages are available."""
         for place, waiters in list(self._by_topic.get(topic, {}).items()):

@@ -27,6 +27,7 @@ from gantrymq.plugin.interfaces import (
     Broker,
     BrokerConsumers,
     ClientChannel,
+    LastPop,
     MessageFilter,
     PopAck,
     PopAnswer,
@@ -54,6 +55,7 @@ _LATE_MS: Final = 500  # a pop that arrives this long after its deadline is refu
 _NEARLY_MS: Final = 50  # a pop is not held for less than this
 _LONGEST_S: Final = 600.0
 _SOON_S: Final = 0.05
+_RECENT_S: Final = 60.0
 _MOST_ATTEMPTS: Final = 50  # reads of one pop while a filter rejects all messages
 
 
@@ -150,6 +152,7 @@ class Pops:
         self._waiting = waiting
         self.checks = PopChecks(broker, waiting)
         self._answering = AnsweringTasks(log, "a pop that waited failed")
+        self._last: dict[tuple[str, str], LastPop] = {}  # by group and topic
 
     async def serve(
         self,
@@ -180,8 +183,22 @@ class Pops:
         check_invisible(request.invisible_ms)
         topic = self.checks.checked_topic(request.topic, request.queue_id)
         self.checks.check_group(request.group)
-        pop = _Pop(request, client, respond, abandoned)
-        await self._attempt(pop, topic, self.checks.filter(request))
+        match = self.checks.filter(request)
+        self._last[request.group, request.topic] = LastPop(self._clock.monotonic(), client.peer)
+        await self._attempt(_Pop(request, client, respond, abandoned), topic, match)
+
+    def last_pop(self, group: str, topic: str) -> LastPop | None:
+        """Return the last pop of a topic by a group (`gantrymq.interfaces.PopService.last_pop`)."""
+        now = self._clock.monotonic()
+        if (waiting := self._waiting.client_of(topic, group)) is not None:
+            return LastPop(now, waiting.peer)
+        last = self._last.get((group, topic))
+        return last if last is not None and now - last.at <= _RECENT_S else None
+
+    def forget_old(self) -> None:
+        """Forget pops of more than a minute ago."""
+        oldest = self._clock.monotonic() - _RECENT_S
+        self._last = {key: last for key, last in self._last.items() if last.at >= oldest}
 
     async def receive(self, request: PopRequest, client: ClientChannel) -> PopAnswer:
         """Pop messages, waiting as long as the request allows."""

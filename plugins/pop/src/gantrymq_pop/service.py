@@ -18,6 +18,7 @@ from gantrymq.plugin.interfaces import (
     Broker,
     ClientChannel,
     InvisibleTime,
+    LastPop,
     MetricFamily,
     PopAck,
     PopAnswer,
@@ -79,6 +80,10 @@ class PopService:
         """Pop messages, waiting as long as the request allows."""
         self._check_running()
         return await self._pops.receive(request, client)
+
+    def last_pop(self, group: str, topic: str) -> LastPop | None:
+        """Return the last pop of a topic by a group, None if there was none within a minute."""
+        return self._pops.last_pop(group, topic) if self._handlers else None
 
     async def ack(self, message: PopAck) -> None:
         """Acknowledge a message."""
@@ -209,6 +214,7 @@ class PopService:
             topics = self._broker.topics.view
             self._popping.forget(topics.__contains__)
             self._waiting.tidy()
+            self._pops.forget_old()
             await self._order_file.save()
             await self._assignment.tidy()
 

@@ -259,9 +259,9 @@ def _of_groups(groups: tuple[GroupRow, ...]) -> Iterator[Problem]:
     """Return groups that have messages and no member to consume them.
 
     One that got messages within the last minute has consumers that are no members, as those of gantrymq.client that
-    pop or choose their queues.
+    pop or choose their queues. Brokers of this version say it also while these wait or work.
     """
-    alone = [each for each in groups if each.members == 0 and each.lag and not each.per_s]
+    alone = [each for each in groups if each.members == 0 and each.lag and not each.per_s and not each.read_by_others]
     for each in alone[:_MOST_OF_A_KIND]:
         yield Problem("nobody", "warn", each.name, {"group": each.name, "count": each.lag}, ("groups", each.name))
 

@@ -31,7 +31,7 @@ from gantrymq_console.data.brokers import accepts_sends
 from gantrymq_console.data.cluster import BrokerAddress, Cluster
 from gantrymq_console.data.groups import ask_group, is_system
 from gantrymq_console.data.table import limited
-from gantrymq_console.values import Long, optional_long
+from gantrymq_console.values import Long, optional_long, record_of
 
 DEADLINE_S: Final = 7.0  # a broker with much to drain may be slow
 PERMISSION: Final = "brokerPermission"  # a setting
@@ -57,6 +57,7 @@ class GroupLeft:
     late_at_most: bool  # whether `late_ms` is an upper bound only
     retries: Long | None = attrs.field(converter=optional_long)  # messages on its retry topics
     members: int | None
+    read_by_others: bool  # see `GroupRow.read_by_others`
     current: bool  # whether nothing has been stored at the broker since
 
     @property
@@ -140,6 +141,7 @@ class _Row:
     late_at_most: bool
     retries: int | None
     members: int | None
+    read_by_others: bool
     asked_ms: int  # of the monotonic clock
 
 
@@ -194,7 +196,7 @@ async def left_at(cluster: Cluster, at: BrokerAddress, asking: Asking) -> Left:
     )
     info = await asking.one(name, _mark(cluster, address, known)) or info
     rows = [
-        GroupLeft(group, row.lag, row.late_ms, row.late_at_most, row.retries, row.members, known.is_current(row))
+        record_of(GroupLeft, row, name=group, current=known.is_current(row))
         for group, row in known.rows.items()
         if groups is not None and group in groups
     ]
@@ -252,8 +254,9 @@ async def _summaries(cluster: Cluster, address: str, known: _Known) -> frozenset
         # A list that a busy broker has made long ago may lack groups: its rows are not current.
         computed_ms = monotonic_ms(cluster.world.clock) - page.age_ms if page.age_ms < _LISTED_MS else -1
         for each in page.groups:
-            row = _Row(each.behind, each.late_ms, False, each.retry_behind, each.members, computed_ms)
-            known.rows[each.group] = row
+            known.rows[each.group] = record_of(
+                _Row, each, lag=each.behind, late_at_most=False, retries=each.retry_behind, asked_ms=computed_ms
+            )
             found.add(each.group)
         start, total = start + MAX_ROWS, page.total
     return frozenset(found)
@@ -271,7 +274,7 @@ async def _ask_each(cluster: Cluster, address: str, known: _Known, asking: Askin
         except ClientError:
             known.rows.pop(name, None)
             return
-        known.rows[name] = _Row(row.lag, row.late_ms, row.late_at_most, row.retries, row.members, asked_ms)
+        known.rows[name] = record_of(_Row, row, asked_ms=asked_ms)
 
     now_ms = monotonic_ms(cluster.world.clock)
     ages = {name: now_ms - row.asked_ms for name, row in known.rows.items()}

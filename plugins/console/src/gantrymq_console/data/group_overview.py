@@ -168,7 +168,7 @@ def _of_queues(broker: str, part: BrokerReport) -> Iterable[_Said]:
 
 
 def _is_bad(reason: str, head: GroupHead) -> bool:
-    if reason in ("retry-waiting", "retry-behind"):
+    if reason in ("retry-waiting", "retry-behind", "read-without-members"):
         return False
     return reason != "nobody-online" or (head.lag is None and not head.may_broadcast) or bool(head.lag) or head.partial
 

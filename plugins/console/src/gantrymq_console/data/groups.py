@@ -44,7 +44,7 @@ COLUMNS: Final = {
     "dlq": Column("dead_letters", "dead_letters", known_sum),
     "rate": Column("rate", "per_s", known_sum, "consumed_per_s"),
 }
-_SUMMARY: Final = (*COLUMNS.values(), Column("", "model", either))
+_SUMMARY: Final = (*COLUMNS.values(), Column("", "model", either), Column("", "read_by_others", either))
 _LATE_AT_MOST: Final = Column("", "late_at_most", either)  # not from summaries, which know the exact age
 SORTS: Final = ("late", "lag", "name", "members", "retries", "dlq", "rate")
 
@@ -62,6 +62,7 @@ class GroupRow(ListRow):
     dead_letters: Long | None = attrs.field(default=None, converter=optional_long)
     per_s: float | None = None
     enabled: bool | None = None  # whether it may consume
+    read_by_others: bool = False  # whether it is behind, has no member, and clients that are none read
 
 
 @attrs.frozen
