@@ -18,6 +18,7 @@ from console_members import commit
 
 from gantrymq.cli import main
 from gantrymq_admin.explanations import NOT_FOLLOWING
+from gantrymq_console.data import group_overview
 from gantrymq_console.pages import findings
 from gantrymq_console.web.render import finding_anchor
 from gantrymq_console.web.texts import LANGUAGES, texts_of
@@ -43,6 +44,15 @@ def words_used():
 def test_each_word_has_an_entry_and_no_entry_is_of_an_unknown_word():
     for part, used in words_used().items():
         assert used and set(findings.words(part)) == used, part
+
+
+def test_a_finding_leads_to_the_tab_with_what_its_command_prints():
+    tabs = {"gantrymq group clients": "members", "gantrymq group progress": "queues", "gantrymq group dlq list": "dlq"}
+    named = {}
+    for word, text in texts("gantrymq_diagnosis").items():
+        sentences = text if isinstance(text, str) else " ".join(text.values())
+        named |= {word.partition(".")[0]: tab for command, tab in tabs.items() if command in sentences}
+    assert named == group_overview._TABS
 
 
 @pytest.mark.skipif(find_spec("gantrymq_storage_mmap") is None, reason="needs gantrymq-storage-mmap")

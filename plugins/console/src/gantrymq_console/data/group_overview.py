@@ -18,6 +18,17 @@ from gantrymq_console.values import Long, optional_long
 
 SHOWN: Final = 50  # findings, and topics, of the first tab
 _WORSE_FIRST: Final = ("group-disabled", "nobody-online")
+_TABS: Final[Mapping[str, str]] = {
+    "nobody-online": "members",
+    "filter-refused": "members",
+    "not-owned": "members",
+    "paused": "members",
+    "not-committed": "members",
+    "slow": "queues",
+    "retry-behind": "queues",
+    "dead-letters": "dlq",
+}
+"""Where to look further: the tab with what the command of a reason's sentence prints."""
 _COUNT: Final = "count"  # value of reasons that is added up
 _MOST_WORDS: Final = 50  # of brokers, for one finding
 
@@ -53,6 +64,11 @@ class Finding:
     brokers: tuple[str, ...] = ()
     queues: tuple[QueuesAt, ...] = ()
     words: tuple[Words, ...] = ()  # each sentence that was said, if they are several
+
+    @property
+    def tab(self) -> str:
+        """The tab of the group to look at; empty: none."""
+        return _TABS.get(self.reason, "")
 
 
 @attrs.frozen
