@@ -383,6 +383,7 @@ def test_text_for_people(server, online, words):
     [
         ("group", "list", "-b", "nowhere"),
         ("group", "create", "-g", "no good name"),
+        ("group", "create", "-g", "CG", "-r", "-1"),
         ("group", "list", "-b", "127.0.0.1:1", "-c", "C"),
         ("broker", "config", "set"),
         ("broker", "clean"),

@@ -120,7 +120,7 @@ async def list_groups(
     help="Whether to keep the order of messages when they are retried. Of a new group: no.",
 )
 @click.option("-q", "--retry-queues", type=click.IntRange(0, 65535), metavar="N", help="Of a new group: 1.")
-@click.option("-r", "--retry-times", type=click.IntRange(-1, None), metavar="N", help="Of a new group: 16.")
+@click.option("-r", "--retry-times", type=click.IntRange(0, None), metavar="N", help="Of a new group: 16.")
 @attribute_options
 @admin_command
 async def create(
