@@ -92,3 +92,25 @@ def test_the_number_of_jobs_is_limited_and_old_ones_are_dropped():
         await jobs.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("stepped_s", [-86_400.0, 86_400.0])
+def test_results_are_kept_for_an_hour_whatever_the_wall_clock_says(stepped_s):
+    async def main():
+        clock = ManualClock()
+        jobs = Jobs(clock)
+
+        async def ends(job):
+            return None
+
+        job = jobs.start("search", "ann", None, ends)
+        await settled()
+        clock.stepped_s = stepped_s
+        for elapsed_s, kept in ((3599, True), (2, False)):
+            clock.advance(elapsed_s)
+            jobs.start("search", "bob", None, ends)
+            await settled()
+            assert (jobs.find(job.id, "search", "ann") is not None) is kept
+        await jobs.close()
+
+    asyncio.run(main())

@@ -38,6 +38,7 @@ class Job(Generic[Progress]):
     ended_ms: int | None = None
     stop_asked: bool = False
     failure: str = ""  # the sentence of an error that ended it
+    ended_s: float = 0.0  # monotonic
 
     @property
     def is_running(self) -> bool:
@@ -118,11 +119,11 @@ class Jobs:
             job.failure = "the console failed; its log has the details"
             log.exception("a job %s of %s failed", job.kind, job.owner)
         finally:
-            job.ended_ms = self._clock.now_ms()
+            job.ended_ms, job.ended_s = self._clock.now_ms(), self._clock.monotonic()
 
     def _drop_old(self, owner: str) -> None:
         ended = [each for each in self._jobs.values() if not each.is_running]
         own = [each for each in ended if each.owner == owner]
-        old = self._clock.now_ms() - _KEPT_S * 1000
-        for each in [*own[:-_KEPT], *(each for each in ended if (each.ended_ms or 0) < old)]:
+        old_s = self._clock.monotonic() - _KEPT_S
+        for each in [*own[:-_KEPT], *(each for each in ended if each.ended_s < old_s)]:
             self._jobs.pop(each.id, None)
