@@ -121,6 +121,18 @@ def test_only_the_rows_of_the_page_are_asked_for(visitor, brokers):
     assert sorted(brokers.asked, key=str) == [("1:1", ["V", "X"]), ("2:2", ["V", "X"])]
 
 
+def test_rows_are_asked_for_again_after_the_clock_was_set_back(visitor, brokers, monkeypatch):
+    visitor.api("/topics?rows=2")
+    brokers.asked.clear()
+    clock = visitor.cluster.world.clock
+    real = clock.now_ms
+    monkeypatch.setattr(clock, "now_ms", lambda: real() - 3_600_000)
+    for asked in ([("1:1", ["V", "X"]), ("2:2", ["V", "X"])], []):
+        visitor.api("/topics?rows=2")
+        assert sorted(brokers.asked, key=str) == asked
+        brokers.asked.clear()
+
+
 def test_a_row_is_as_old_as_what_the_broker_computed(visitor, brokers):
     row = visitor.api("/groups?sort=lag")["data"]["groups"][0]
     now_ms = visitor.cluster.world.clock.now_ms()

@@ -308,7 +308,10 @@ class BrokerTable(Generic[Row]):
     def is_old(self, name: str) -> bool:
         """Return whether the row has to be asked for again."""
         known = self.rows.get(name)
-        return known is None or self._cluster.world.clock.now_ms() - known.as_of_ms >= AGE_S * 1000
+        if known is None:
+            return True
+        age_ms = self._cluster.world.clock.now_ms() - known.as_of_ms
+        return not 0 <= age_ms < AGE_S * 1000  # negative: the clock was set back
 
     def _now_ms(self) -> int:
         return monotonic_ms(self._cluster.world.clock)
