@@ -15,6 +15,7 @@ from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
+from gantrymq_diagnosis.other_readers import OtherReaders
 
 CONFLICTS = {
     "subscriptions": ({"expression": "TagA"}, "subscribes to T"),
@@ -653,6 +654,26 @@ def test_a_group_that_clients_pull_for_that_are_no_members(beside):
         assert (await asks.explain())[0]["diagnosis"][0]["reason"] == "nobody-online"
         await asks.join()
         assert (await asks.explain())[0]["diagnosis"] == []
+
+    beside(work)
+
+
+def test_connections_are_gone_through_once_and_not_for_each_queue(beside, monkeypatch):
+    passes = []
+
+    class Counted(dict):
+        def values(self):
+            passes.append(self)
+            return super().values()
+
+    monkeypatch.setattr(OtherReaders, "names", property(lambda readers: Counted(readers._clients)))
+
+    async def work(cluster, client_of):
+        await topic(cluster, queues=50)
+        cluster.broker.groups.put(GroupConfig("CG"))
+        cluster.broker.offsets.commit("CG", Queue("T", 0), 0)
+        _, queues = await client_of("asks").explain()
+        assert (len(queues), len(passes)) == (50, 1)
 
     beside(work)
 
