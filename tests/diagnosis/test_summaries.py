@@ -12,7 +12,7 @@ from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.clock import TimeSlices
-from gantrymq_diagnosis import group_rows, topic_rows
+from gantrymq_diagnosis import group_rows, other_readers, topic_rows
 from gantrymq_diagnosis.shared_table import KEPT_S, LATE_S, UNUSED_S
 
 GROUPS, CONNECTIONS, TOPICS = 65023, 65024, 65025
@@ -670,6 +670,29 @@ def test_the_loop_runs_between_queues(beside, monkeypatch):
             done.clear()
             assert len(await names(client_of("one"), code, most=200)) >= 1
             assert len(done) >= 20 * 50
+
+    beside(work)
+
+
+def test_the_loop_runs_while_readers_of_many_queues_are_looked_for(beside, monkeypatch):
+    done = []
+
+    class Counted(TimeSlices):
+        async def item_done(self, items=1):
+            done.append(items)
+            await super().item_done(items)
+
+    monkeypatch.setattr(other_readers, "TimeSlices", Counted)
+
+    async def work(cluster, client_of):
+        topic(cluster, queues=500)
+        await cluster.put("T", b"x", queue_id=0)
+        for queue_id in range(500):
+            cluster.broker.offsets.commit("CG", Queue("T", queue_id), 0)
+        cluster.broker.groups.require("CG")
+        _, (row,) = await page(client_of("one"))
+        assert (row["behind"], row["members"], row["read_by_others"]) == (1, 0, False)
+        assert len(done) >= 500
 
     beside(work)
 

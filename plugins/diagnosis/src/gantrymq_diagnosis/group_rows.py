@@ -128,7 +128,7 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes, only: Colle
                 row.behind = row.late_ms = None  # it may broadcast: its members keep their offsets
             if row.behind and not row.members:
                 others = others or await OtherReaders.of(broker)
-                row.read_by_others = others.reads(name, broker.lags.topics(name))
+                row.read_by_others = await others.reads(name, broker.lags.topics(name))
             rows.append(row)
         await slices.item_done()
     return GroupTable(rows, broker.world.clock.now_ms(), more)

@@ -16,7 +16,7 @@ from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.group_state import Read
 
 RECENT_S: Final = 60.0  # a pull or pop waits for 30 s at most, if the client does not ask for more
-_TOGETHER: Final = 100  # connections between pauses
+_TOGETHER: Final = 100  # connections or queues between pauses
 
 
 class OtherReaders:
@@ -26,6 +26,7 @@ class OtherReaders:
         self._broker = broker
         self._clock = broker.world.clock
         self._clients = clients
+        self._slices = TimeSlices(broker.world.clock, _TOGETHER)
         self._pop = _pop_service(broker)
 
     @classmethod
@@ -55,13 +56,16 @@ class OtherReaders:
         last = self._broker.offsets.last_pull(group, queue)
         return None if last.by is None else self._read(last.by, last.at)
 
-    def reads(self, group: str, topics: Iterable[str]) -> bool:
-        """Return whether one reads any queue of *topics* for *group*."""
+    async def reads(self, group: str, topics: Iterable[str]) -> bool:
+        """Return whether one reads any queue of *topics* for *group*, in short steps."""
         for topic in topics:
-            config = self._broker.topics.get(topic)
-            queues = range(0 if config is None else config.read_queues)
-            if self.popped(group, topic) or any(self.pulled(group, Queue(topic, each)) for each in queues):
+            if self.popped(group, topic):
                 return True
+            config = self._broker.topics.get(topic)
+            for queue_id in range(0 if config is None else config.read_queues):
+                if self.pulled(group, Queue(topic, queue_id)):
+                    return True
+                await self._slices.item_done()
         return False
 
     def _read(self, by: tuple[str, int], at: float) -> Read | None:
