@@ -74,6 +74,21 @@ def test_the_last_pop_is_known_for_a_minute_and_while_it_waits(popped):
     popped(main)
 
 
+@pytest.mark.parametrize("queue", [-1, 1])
+@pytest.mark.parametrize("others", [0, 9])
+def test_a_waiting_pop_is_found_among_those_of_other_groups(popped, queue, others):
+    async def main(client):
+        pop = client.cluster.broker.service("pop")
+        waiting = [asyncio.ensure_future(client.pop(poll=90_000, group=f"G{each}")) for each in range(others)]
+        waiting.append(asyncio.ensure_future(client.pop(poll=90_000, queue=queue)))
+        await client.clock.sleep(80)
+        assert pop.last_pop("CG", "T").at == client.clock.monotonic()
+        assert pop.last_pop("CG", "Else") is pop.last_pop("Else", "T") is None
+        assert {each.code for each in await asyncio.gather(*waiting)} == {210}
+
+    popped(main)
+
+
 def test_a_pop_waits_for_a_message(popped):
     async def main(client):
         waiting = asyncio.ensure_future(client.pop(poll=15_000))

@@ -104,10 +104,14 @@ class LongPolling:
 
     def client_of(self, topic: str, group: str) -> ClientChannel | None:
         """Return the connection of a request that waits for *topic* and *group*, None if none does."""
-        for place, waiters in self._by_topic.get(topic, {}).items():
-            if place.group == group:
-                return next(iter(waiters)).connection
-        return None
+        places, config = self._by_topic.get(topic, {}), self._broker.topics.get(topic)
+        queues = range(-1, 0 if config is None else config.read_queues)
+        if len(queues) < len(places):
+            keys = (PollingKey(topic, group, each) for each in queues)
+            found = next(filter(None, map(places.get, keys)), None)
+        else:
+            found = next((waiters for place, waiters in places.items() if place.group == group), None)
+        return None if found is None else next(iter(found)).connection
 
     def notify(self, topic: str, group: str) -> None:
         """Wake the oldest request that waits for *topic* and *group*: messages are available."""
