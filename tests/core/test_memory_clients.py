@@ -101,6 +101,29 @@ def test_a_consumer_pulls_commits_sends_back_and_leaves():
     simulate_cluster(main)
 
 
+def test_a_pull_of_a_client_that_is_gone_commits_and_takes_no_reset():
+    """Requests that a client sent before it closed its connection are served afterwards."""
+
+    async def main(cluster):
+        broker, queue = cluster.broker, Queue("T", 0)
+        await cluster.create_topic("T", 1)
+        for body in (b"1", b"2"):
+            await broker.messages.send(SendRequest("PG", "T", body))
+        client = MemoryClient(broker, "client")
+        client.heartbeat(consumers=["CG"], topics=["T"])
+        client.close()
+        broker.offsets.reset("CG", queue, 0)
+        for group in ("CG", "Other"):
+            with pytest.raises(ConnectionLost):
+                wanted = PullRequest(group, "T", 0, 1, sys_flag=1 | 4, expression="*", commit_offset=1)
+                await broker.messages.pull(wanted, client)
+        assert broker.offsets.pending_reset("CG", queue) == 0
+        assert broker.offsets.last_pull("CG", queue).by is None
+        assert broker.offsets.committed("Other", queue) == 1
+
+    simulate_cluster(main)
+
+
 @pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
 def test_a_transactional_producer_is_asked_and_decides(decision):
     async def main(cluster):

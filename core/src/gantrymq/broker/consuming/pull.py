@@ -171,6 +171,9 @@ class Pulls:
                 self._offset_commits.commit(request.group, queue, request.commit_offset)
             except RequestError as problem:  # serve the pull anyway: it has its own offset
                 log.debug("a pull's commit is left out: %s", problem)
+        if requester.connection is not None and requester.connection.closed:  # no reset may be taken for it
+            requester.lost()
+            return
         if self._deferred.sends_wait() and self._deferred.defer(
             partial(self._again, _without_commit(request), requester, may_hold=may_hold)
         ):
