@@ -7,6 +7,7 @@ import pytest
 from loop_tests import asked, echo, in_loop, turn
 
 from gantrymq.remoting.codes import FLAG_ONEWAY
+from gantrymq.remoting.connection import LAST_REQUESTS_S
 from gantrymq.remoting.request_queue import MAX_BATCH, MAX_WAITING
 
 
@@ -166,7 +167,8 @@ async def test_requests_that_were_read_are_served_after_the_peer_closed(rig, rec
 
 
 @in_loop
-async def test_held_requests_are_served_when_released_after_the_peer_closed(rig, recorder):
+async def test_held_requests_are_served_when_released_after_the_peer_closed(rig, recorder, caplog):
+    caplog.set_level("INFO")
     gone = []
 
     def hold_the_first(connection, command):
@@ -185,6 +187,27 @@ async def test_held_requests_are_served_when_released_after_the_peer_closed(rig,
     await turn()
     assert [command.opaque for command in handler.seen] == [1, 1]
     assert gone == [connection]
+    rig.clock.advance(LAST_REQUESTS_S)
+    assert caplog.records == []
+
+
+@in_loop
+async def test_held_requests_of_a_lost_connection_wait_for_a_limited_time(rig, recorder):
+    """Authentication may take long for each of them, and the connection counts as open meanwhile."""
+    gone = []
+    handler = recorder(lambda connection, command: connection.hold([command]))
+    connection, transport = rig.connect(handler)
+    connection.on_close(gone.append)
+    connection.data_received(asked())
+    transport.close()
+    await turn()
+    rig.clock.advance(LAST_REQUESTS_S - 1)
+    assert gone == []
+    rig.clock.advance(1)
+    assert gone == [connection]
+    connection.release()
+    await turn()
+    assert len(handler.seen) == 1
 
 
 @in_loop

@@ -88,6 +88,8 @@ _PAUSED_BY_ANSWERS: Final = 4
 _PAUSED_BY_LIMITER: Final = 8
 _PAUSED_BY_ERROR: Final = 16  # for good: the frames after it cannot be found
 
+LAST_REQUESTS_S: Final = 5.0  # for requests that wait when the peer closes: to identify their senders may take long
+
 
 class RequestHandler(Protocol):
     """Handler of the requests of all connections."""
@@ -275,6 +277,13 @@ class Connection(ClientPushes, asyncio.Protocol):
         if closed_here:
             self._queue.discard()
         self._queue.finish(self._call_close_callbacks)
+        if self._on_close is not None:
+            timer = self._clock.call_later(LAST_REQUESTS_S, self._give_up)
+            self.on_close(lambda _: timer.cancel())
+
+    def _give_up(self) -> None:
+        log.info("%s: closed; its last requests could not be served within %g s", self.address, LAST_REQUESTS_S)
+        self._queue.discard()
 
     def _call_close_callbacks(self) -> None:
         callbacks, self._on_close = self._on_close or (), None
