@@ -177,7 +177,7 @@ class FullAtWrites:
     """A file system that reserves and then does not keep its word."""
 
     def __init__(self, inner):
-        self._inner, self.full = inner, False
+        self._inner, self.full, self.broken = inner, False, ""
 
     def open(self, path, **how):
         return FullFile(self, self._inner.open(path, **how))
@@ -194,6 +194,8 @@ class FullFile:
         if self._files.full and "commitlog" in str(self._inner.path):
             self._inner.pwrite(bytes(data)[: len(data) // 2], position)  # torn
             raise OSError(errno.ENOSPC, "No space left on device")
+        if self._files.broken and self._files.broken in str(self._inner.path):
+            raise OSError(errno.EIO, "Input/output error")
         self._inner.pwrite(data, position)
 
     def __getattr__(self, name):
@@ -216,6 +218,42 @@ def test_a_write_into_the_log_without_room_is_undone_and_writes_resume():
         assert log[end:] == bytes(FILE - end)
         (result,) = await bench.add(message(body=b"after"))
         assert (result.log_offset, result.queue_offset) == (end, 1)
+
+    run(case, files=FullAtWrites)
+
+
+def test_queues_that_cannot_be_written_are_logged_and_writes_resume_by_themselves():
+    async def case(bench):
+        bench.world.files.broken = "consumequeue"
+        (first,) = await fill(bench, 1)
+        await bench.world.clock.sleep(7)  # entries are written some seconds later
+        (refused,) = bench.store.put([BIG])
+        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert refused.problem.startswith("queue T/0 cannot be written: [Errno 5] Input/output error")
+        assert refused.problem.endswith("messages are accepted again once the disk takes them")
+        assert bench.store.state().refusal_cause == "queue_write_failed"
+        await bench.world.clock.sleep(20)
+        assert [each for each in bench.said if "refused" in each] == [f"writes are refused: {refused.problem}"]
+        bench.world.files.broken = ""
+        assert await resumed_after(bench) <= 1
+        await bench.world.clock.sleep(1)
+        assert bench.said[-1] == "the disk works again, writes are accepted"
+        (after,) = await fill(bench, 1)
+        assert (first.queue_offset, after.queue_offset) == (0, 2)
+
+    run(case, files=FullAtWrites)
+
+
+def test_a_log_that_cannot_be_written_is_logged_once_and_needs_a_restart():
+    async def case(bench):
+        await fill(bench, 1)
+        bench.world.files.broken = "commitlog"
+        (refused,) = bench.store.put([BIG])
+        bench.world.files.broken = ""
+        await bench.world.clock.sleep(30)
+        assert bench.store.state().refusal == refused.problem
+        assert bench.store.state().refusal_cause == "log_write_failed"
+        assert [each for each in bench.said if "refused" in each] == [f"writes are refused: {refused.problem}"]
 
     run(case, files=FullAtWrites)
 

@@ -205,13 +205,7 @@ class MmapStore(StoreWithRawLog):
             return Refusal("truncating", problem)
         if (failure := self._flusher.failure) is not None:
             return Refusal("sync_failed", failure)
-        if (full := self._watch.refusal()) is not None:
-            return full
-        if (failure := self._writes.refusal) is not None:
-            return Refusal("log_write_failed", failure)
-        if (failure := self._queues.pending.refusal) is not None:
-            return Refusal("queue_write_failed", failure)
-        return None
+        return self._watch.refusal()
 
     # --- read -------------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 MOST_WAITING_BYTES: Final = 131_072 * ENTRY_BYTES  # 2.6 MB: 1 ms to write if they belong to one queue
 MOST_KEPT_BYTES: Final = 32 * 1024**2  # in memory until they are durable; more of them trigger a checkpoint
+AGAIN: Final = "; its entries stay in memory, and messages are accepted again once the disk takes them"
 Target = ConsumeQueue | BatchQueue | None
 _RUN: Final = 16  # entries of one queue that are cheaper to add at once
 AGE_TICKS: Final = 5  # an entry is in its file about 5 s after it became visible
@@ -52,7 +53,7 @@ class PendingEntries:
     def refusal(self) -> str | None:
         """Why messages are refused: a queue cannot be written. None while all of them can."""
         for segments, error in self._failed.items():
-            return f"queue {segments.topic}/{segments.queue_id} cannot be written: {error}"
+            return f"queue {segments.topic}/{segments.queue_id} cannot be written: {error}{AGAIN}"
         return self.misplaced
 
     @property

@@ -1,4 +1,4 @@
-"""Checks the free disk space, refuses writes while there is too little, and accepts them again.
+"""Checks the free disk space, refuses writes while there is too little or a write fails, and accepts them again.
 
     every cleanResourceInterval   normally
     every second                  near a limit
@@ -21,7 +21,7 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.retention.rules import DiskState, Refusal, RetentionSettings, is_near, refusal_for
+from gantrymq_storage_mmap.retention.rules import FULL, DiskState, Refusal, RetentionSettings, is_near, refusal_for
 from gantrymq_storage_mmap.retention.settings import read_retention
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
@@ -71,7 +71,7 @@ class DiskWatch:
         return self._checking or self._zeroing
 
     def refusal(self) -> Refusal | None:
-        """Why there is no space for writes, None if there is."""
+        """Why log or queues cannot be written, None if they can."""
         if self._full is not None:
             return self._full
         if self._log.ahead.refusal is not None:
@@ -80,6 +80,10 @@ class DiskWatch:
             return Refusal("no_room", self._writes.refusal)
         if self._queues.pending.full and self._queues.pending.refusal is not None:
             return Refusal("no_room", self._queues.pending.refusal)
+        if self._writes.refusal is not None:
+            return Refusal("log_write_failed", self._writes.refusal)
+        if self._queues.pending.refusal is not None:
+            return Refusal("queue_write_failed", self._queues.pending.refusal)
         return None
 
     def check(self) -> DiskState:
@@ -161,7 +165,8 @@ class DiskWatch:
         if refusal is not None and cause != self._reported:
             self._report(f"writes are refused: {refusal.sentence}")
         elif self._reported and not cause:
-            self._report("there is room again, writes are accepted")
+            room = "there is room again, writes are accepted"
+            self._report(room if self._reported in FULL else "the disk works again, writes are accepted")
         self._reported = cause
         return disks
 

@@ -74,7 +74,7 @@ Cause = Literal[
     "free_bytes",
     "store_quota",
 ]
-_FULL: Final = frozenset[Cause]({"no_room", "disk_ratio", "queue_disk_ratio", "free_bytes", "store_quota"})
+FULL: Final = frozenset[Cause]({"no_room", "disk_ratio", "queue_disk_ratio", "free_bytes", "store_quota"})
 
 
 class Refusal(NamedTuple):
@@ -87,7 +87,7 @@ class Refusal(NamedTuple):
     @property
     def status(self) -> PutStatus:
         """Status of messages that are refused."""
-        return PutStatus.DISK_FULL if self.cause in _FULL else PutStatus.SERVICE_NOT_AVAILABLE
+        return PutStatus.DISK_FULL if self.cause in FULL else PutStatus.SERVICE_NOT_AVAILABLE
 
     def details(self) -> dict[str, str]:
         """Return the members of `StoreState.details`."""
