@@ -185,6 +185,10 @@ def test_a_group_read_by_clients_that_are_no_members_is_not_told(late):
             assert word in page.text and 'class="status bad"' not in page.response.text
             assert "findings.html#group-read-without-members" in page.response.text or reader.get("/groups/Late")
             assert "Late" not in [each["subject"] for each in reader.api("/")["data"]["problems"]]
+            for page in ("/groups/Late", "/groups/Late/queues"):
+                html = reader.get(page).response.text
+                (owner,) = {each["owner"] for each in reader.api("/groups/Late/queues")["data"]["queues"]}
+                assert owner in html and "/member?" not in html  # it has no page
     late.running.run(client.close())
     late.running.run(late.cluster.world.clock.sleep(11))
     late.cluster.forget()

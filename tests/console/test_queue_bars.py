@@ -135,6 +135,7 @@ def test_a_group_has_bars_with_readable_labels_and_hostile_members_stay_text(lat
         )
         return attrs.evolve(found, queues=(attrs.evolve(first, owner=HOSTILE, reason="reading", next_pull=2), stuck))
 
+    join(late, "Late", "c2", "Orders")
     monkeypatch.setattr(group, "explain_group", owned)
     page = late.get("/groups/Late")
     html = page.response.text
@@ -145,6 +146,7 @@ def test_a_group_has_bars_with_readable_labels_and_hostile_members_stay_text(lat
         "Queue 0: 1 consumed, 1 in flight, 0 waiting, read by A, moves",
     ]
     assert "1 queue does not move" in page.text and page.link("c2").endswith("/groups/Late/member?id=c2")
+    assert html.count("/member?") == 1  # the other one is not online
     assert html.index("U+202E") and "style=" not in html
     bars = late.api("/groups/Late")["data"]["bars"]
     assert [each["client_id"] for each in bars["members"]] == [HOSTILE, "c2"] and bars["bad"] == 1
@@ -222,7 +224,7 @@ def test_members_say_who_reads_a_queue_of_a_broker_that_does_not(late, monkeypat
         0: (state, 0),
         1: ("unread", None),
     }
-    assert twin["members"] == [{"client_id": "c1", "queues": 1}] and twin["unread"] == 1
+    assert twin["members"] == [{"client_id": "c1", "queues": 1, "online": True}] and twin["unread"] == 1
     queues = late.get("/groups/Late/queues").text
     assert "c1 1 second ago" in queues and "nobody" in queues
     assert asked == ["c1"]  # the answer is shared for some seconds

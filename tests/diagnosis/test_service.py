@@ -638,8 +638,9 @@ def test_a_group_that_clients_pull_for_that_are_no_members(beside):
         assert reason["values"]["client"].startswith("127.0.0.1:") and "read for it 5" in reason["sentence"]
         assert [(queues["T", i]["reason"], queues["T", i]["variant"]) for i in (0, 1)] == [
             ("reading", ""),
-            ("nobody-online", "waiting"),
+            ("not-pulled", ""),
         ]
+        assert queues["T", 1]["values"] == {"client": queues["T", 0]["owner"]}
         await cluster.world.clock.sleep(56)
         found, queues = await asks.explain()
         assert found["diagnosis"][0]["reason"] == queues["T", 0]["reason"] == "nobody-online"

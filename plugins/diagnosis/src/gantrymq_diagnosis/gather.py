@@ -28,7 +28,7 @@ from gantrymq.plugin.model import (
 )
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic, similar_name
 from gantrymq.plugin.world import TimeSlices
-from gantrymq_diagnosis.group_state import GroupState, MemberState, PluginFinding, QueueState, TopicState
+from gantrymq_diagnosis.group_state import GroupState, MemberState, PluginFinding, QueueState, Read, TopicState
 from gantrymq_diagnosis.other_readers import OtherReaders
 from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
@@ -74,14 +74,16 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
         other = None if others is None else others.popped(group, name)
         by_pops = pops or name in popped or other is not None
         topic = _topic(broker, group, name, config, committed.get(name, ()), pops=by_pops)
+        ids = sorted({*range(topic.read_queues), *committed.get(name, ())})
+        readers = {} if others is None else {each: other or others.pulled(group, Queue(name, each)) for each in ids}
+        topic = attrs.evolve(topic, other_reader=_newest(readers.values()))
         topics.append(topic)
-        for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
-            queue = Queue(name, queue_id)
-            state = await _queue(broker, group, topic, queue, names, client_ids)
+        for queue_id in ids:
+            state = await _queue(broker, group, topic, Queue(name, queue_id), names, client_ids)
             if others is not None:
-                pulled = others.pulled(group, queue)
-                is_online = pulled is not None or not state.pulled_by
-                state = attrs.evolve(state, other_reader=other or pulled, puller_online=is_online)
+                read = readers[queue_id]
+                is_online = read is not None or not state.pulled_by
+                state = attrs.evolve(state, other_reader=read, puller_online=is_online)
             queues.append(state)
             for reader in (*state.held_by, state.pulled_by):
                 if reader in reads:
@@ -94,6 +96,10 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
         tuple(queues),
         broker.world.clock.now_ms(),
     )
+
+
+def _newest(reads: Iterable[Read | None]) -> Read | None:
+    return min(filter(None, reads), key=attrgetter("ago_ms"), default=None)
 
 
 async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
@@ -240,7 +246,7 @@ async def _group(
         retry_due_ms=retries.due_ms,
         dead_letters=(await reading.backlog(DLQ_PREFIX + group)).messages,
         deleted=sum(each.deleted for each in queues),
-        other_reader=min(filter(None, (each.other_reader for each in queues)), key=attrgetter("ago_ms"), default=None),
+        other_reader=_newest(each.other_reader for each in queues),
         plugin_findings=await _plugin_findings(broker, group),
         slave_of=None if broker.role.current is Role.MASTER else broker.registration.master_address,
         slave_reads=broker.settings.flag("slaveReadEnable"),

@@ -73,6 +73,7 @@ class TopicState:
     allowed: bool = True  # for this group
     popped: bool = False  # whether the group pops it
     lite_subscribed: bool | None = None  # whether a member is subscribed to this lite topic; None: not known
+    other_reader: Read | None = None  # of a group without members: the last client that read one of its queues
 
 
 @attrs.frozen

@@ -223,6 +223,16 @@ def _no_match(group: GroupState, queue: QueueState) -> Reason | None:
     return Reason("nothing-matches", {"expression": expression, "count": queue.checked, "topic": queue.topic.topic})
 
 
+def _not_chosen(group: GroupState, queue: QueueState) -> Reason | None:
+    """Return the reason of a queue that no client chose, of a topic from which one that is no member chose others."""
+    reader = queue.topic.other_reader
+    if group.members or queue.other_reader is not None or reader is None:
+        return None
+    if not queue.behind:
+        return Reason("up-to-date", {"end": queue.max_offset})
+    return Reason("not-pulled", {"client": reader.client})
+
+
 def _never_pulled(group: GroupState, queue: QueueState) -> Reason | None:
     if queue.next_pull >= 0 or queue.held_by:
         return None
@@ -305,6 +315,7 @@ _RULES: tuple[_Rule, ...] = (
     _group_disabled,
     _topic_missing,
     _forbidden,
+    _not_chosen,
     _nobody,
     _no_broadcasting,
     _not_subscribed,

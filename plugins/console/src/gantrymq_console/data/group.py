@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Final
 
 import attrs
@@ -50,6 +50,7 @@ class QueueState:
     min_offset: Long | None = attrs.field(default=None, converter=optional_long)
     pulled: Long | None = attrs.field(default=None, converter=optional_long)  # next offset of the last pull
     moved_ms_ago: int | None = None  # the committed offset changed, or its reader began to pull
+    owner_online: bool = True  # whether its owner is a member that is online, so that it has a page
     halted: bool = False  # whether its owner has pulled or consumed nothing for a minute, as the owner says
 
     @property
@@ -184,7 +185,8 @@ async def _report(cluster: Cluster, broker: str, address: str, group: str) -> Br
             return None
         raise
     online, config = await asyncio.gather(admin.consumer_connections(address, group), _config(cluster, address, group))
-    queues = tuple(_explained(broker, each) for each in explained.queues)
+    members = frozenset(() if online is None else (each.client_id for each in online.clients))
+    queues = tuple(_explained(broker, each, members) for each in explained.queues)
     retries = explained.retry.behind + explained.retry.waiting
     return BrokerReport(explained, queues, online, config, retries, explained.dead_letters, explained.deleted)
 
@@ -222,9 +224,10 @@ async def _config(cluster: Cluster, address: str, group: str) -> GroupConfig | N
         return None
 
 
-def _explained(broker: str, each: QueueExplanation) -> QueueState:
+def _explained(broker: str, each: QueueExplanation, members: Set[str]) -> QueueState:
     lag_ms = each.lag_ms if each.behind != 0 else 0
-    return record_of(QueueState, each, broker=broker, lag_ms=lag_ms, pulled=each.next_pull)
+    online = each.owner in members
+    return record_of(QueueState, each, broker=broker, lag_ms=lag_ms, pulled=each.next_pull, owner_online=online)
 
 
 def _unexplained(broker: str, each: GroupQueue, held: HeldQueues) -> QueueState:

@@ -72,6 +72,7 @@ class BarMember:
 
     client_id: str
     queues: int
+    online: bool  # whether it is a member that is online, so that it has a page
 
     @staticmethod
     def letters(place: int) -> str:
@@ -100,6 +101,7 @@ def bars_of(reports: GroupReports) -> QueueBars:
     """Return the bars of a group."""
     queues = [queue for part in reports.brokers.values() for queue in part.queues]
     owners = Counter(each.owner for each in queues if each.owner is not None)
+    online = {each.owner for each in queues if each.owner_online}
     members = sorted(owners, key=lambda each: (-owners[each], each))
     places = {client_id: place for place, client_id in enumerate(members)}
     found: dict[tuple[str, str], list[QueueState]] = {}
@@ -108,7 +110,7 @@ def bars_of(reports: GroupReports) -> QueueBars:
     groups = sorted((_group(*where, each, places) for where, each in found.items()), key=_worst_first)
     shown, more = _shortened(groups)
     return QueueBars(
-        tuple(BarMember(each, owners[each]) for each in members),
+        tuple(BarMember(each, owners[each], each in online) for each in members),
         shown,
         sum(map(_is_nobodys, queues)),
         sum(1 for each in queues if each.owner is None and not (_is_nobodys(each) or _is_shared(each))),
