@@ -266,3 +266,33 @@ async def test_a_server_stays_awake_for_a_client_that_asks_one_thing_after_the_o
             await asyncio.sleep(0)
         assert bool(turns) is bool(window_s)
         clock.now += 1
+
+
+@pytest.mark.parametrize("policy", [None, "uvloop"])
+def test_what_came_before_a_reset_is_served(world, recorder, policy):
+    """A client that closes with unread responses resets the connection, and the next write fails before the next read.
+
+    So does the official Go client, whose oneway messages are answered.
+    """
+
+    async def main():
+        handler = recorder()
+        server = RemotingServer(world, handler, name="test")
+        with socket.create_connection(await server.start("127.0.0.1", 0)) as client:
+            frames = [encode(Command(310, opaque=number, body=bytes(100))) for number in range(100)]
+            client.sendall(b"".join(frames[:8]))
+            await until(lambda: len(handler.seen) == 8)
+            connection = handler.connections[0]
+            connection.reply(0, Command(0))
+            connection.flush()
+            client.sendall(b"".join(frames[8:]))
+        for number in range(1, 8):
+            connection.reply(number, Command(0))
+            connection.flush()
+        await until(lambda: not server.connections)
+        assert [command.opaque for command in handler.seen] == list(range(100))
+        await server.stop()
+
+    runner = asyncio.Runner(loop_factory=None if policy is None else pytest.importorskip(policy).new_event_loop)
+    with runner:
+        runner.run(asyncio.wait_for(main(), LIMIT_S))

@@ -41,6 +41,10 @@ class WatchedNetwork:
         """As the inner network; not watched."""
         return await self._inner.connect(host, port, factory)
 
+    def unread(self, transport: asyncio.Transport) -> bytes:
+        """As the inner network."""
+        return self._inner.unread(transport)
+
     async def resolve(self, host: str) -> str:
         """As the inner network."""
         return await self._inner.resolve(host)

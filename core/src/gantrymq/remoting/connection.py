@@ -29,6 +29,7 @@ from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.pushes import ClientPushes
 from gantrymq.remoting.request_queue import RequestQueue, ResponseLimiter
 from gantrymq.remoting.sends import decode_all
+from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock, Timer, World
 
@@ -129,6 +130,7 @@ class Connection(ClientPushes, asyncio.Protocol):
         """With *sniffing*, detect the protocol and apply *admission*; with *tls*, act as a TLS client."""
         super().__init__(world.clock, limits, unwritten)
         self._clock = clock = world.clock
+        self._network = world.network
         writes = self._writes
         self.last_heard = clock.monotonic()
         self.notes: dict[Any, Any] = {}
@@ -266,6 +268,8 @@ class Connection(ClientPushes, asyncio.Protocol):
         A client may send oneway requests and close at once: Java's broker serves whatever it has read, too.
         """
         closed_here = self.closed
+        if exc is not None and not closed_here:
+            self._read_rest()
         self._unfinished.update(self, 0, fresh=False)
         self._decoder = FrameDecoder()  # frees its bytes now, not in the next cycle collection
         self._idle.stop()
@@ -280,6 +284,14 @@ class Connection(ClientPushes, asyncio.Protocol):
         if self._on_close is not None:
             timer = self._clock.call_later(LAST_REQUESTS_S, self._give_up)
             self.on_close(lambda _: timer.cancel())
+
+    def _read_rest(self) -> None:
+        """Read what came before a failed write. With TLS that is lost."""
+        transport = self._writes.transport
+        if transport is None or type(transport) is TlsTransport:
+            return
+        if rest := self._network.unread(transport):
+            self.data_received(rest)
 
     def _give_up(self) -> None:
         log.info("%s: closed; its last requests could not be served within %g s", self.address, LAST_REQUESTS_S)

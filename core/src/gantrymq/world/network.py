@@ -49,6 +49,13 @@ class Network(Protocol):
             OSError: the connection is refused (ConnectionRefusedError), or the name is unknown.
         """
 
+    def unread(self, transport: asyncio.Transport) -> bytes:
+        """Return the received bytes that were not read before *transport* was lost because of an error.
+
+        To be called in ``connection_lost``. A peer that closes with unread responses resets the connection; the event
+        loop then fails at its next write, and does not read what came before the reset.
+        """
+
     async def resolve(self, host: str) -> str:
         """Return an IP address of *host*, an IPv4 address if it has one.
 

@@ -7,6 +7,7 @@ not set on Windows, where it would let two processes share a port.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
@@ -15,6 +16,7 @@ from gantrymq.world.network import ProtocolFactory
 
 BACKLOG = 1024  # connections not yet accepted, as in RocketMQ's NettyRemotingServer
 PROBE = ("192.0.2.1", 9)  # documentation address (RFC 5737); any routed address works
+READ_BYTES = 256 * 1024
 PORT_ATTEMPTS = 8  # attempts to find a port that is free on all addresses of a name
 
 
@@ -74,6 +76,17 @@ class RealNetwork:
             OSError: all addresses fail, or the name is unknown.
         """
         return await asyncio.get_running_loop().create_connection(factory, host, port)
+
+    def unread(self, transport: asyncio.Transport) -> bytes:
+        """Return the received bytes of a lost connection; none if its socket is closed already."""
+        found, parts = transport.get_extra_info("socket"), list[bytes]()
+        if found is None:
+            return b""
+        with contextlib.suppress(OSError), socket.fromfd(found.fileno(), found.family, found.type) as copy:
+            copy.setblocking(False)
+            while part := copy.recv(READ_BYTES):
+                parts.append(part)
+        return b"".join(parts)
 
     async def resolve(self, host: str) -> str:
         """Return the first IPv4 address of *host*, or the first IPv6 address. Raises OSError."""

@@ -154,6 +154,10 @@ class SimulatedNetwork:
         """The IP addresses of host names for `resolve`, on all hosts."""
         return self._wires.names
 
+    def unread(self, transport: asyncio.Transport) -> bytes:
+        """Return nothing: what the peer sent before a reset is lost."""
+        return b""
+
     async def resolve(self, host: str) -> str:
         """Return the address of *host* in `names`; an IP address is returned as it is. Raises OSError."""
         address = self.names.get(host, _canonical(host))

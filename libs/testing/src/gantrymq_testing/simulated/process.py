@@ -109,6 +109,10 @@ class ProcessNetwork:
         transport, guard = await self._inner.connect(host, port, lambda: self._guard(factory()))
         return transport, cast(_Guard, guard).inner
 
+    def unread(self, transport: asyncio.Transport) -> bytes:
+        """As the inner network."""
+        return self._inner.unread(transport)
+
     async def resolve(self, host: str) -> str:
         """Resolve on the process's host."""
         return await self._inner.resolve(host)
