@@ -25,6 +25,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 /** The producers and consumers of a script, by name. */
 final class Clients {
     private static final int SUSPEND_MS = 100;
+    private static final long LAST_MS = 10_000;
     private static final int OFTEN_MS = 1_000;
     private static final int IDLE_MS = 5_000;
     private static final int POLL_MS = 20;
@@ -68,6 +69,7 @@ final class Clients {
         consumer.setHeartbeatBrokerInterval(OFTEN_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setSuspendCurrentQueueTimeMillis(SUSPEND_MS);
+        consumer.setAwaitTerminationMillisWhenShutdown(LAST_MS); // else the message being consumed is not committed
         consumer.setMaxReconsumeTimes(options.number("max-reconsume", -1));
         consumer.setMessageModel(MessageModel.valueOf(options.text("model", "clustering").toUpperCase()));
         consumer.setClientRebalance(!options.has("pop"));
