@@ -75,7 +75,11 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
         by_pops = pops or name in popped or other is not None
         topic = _topic(broker, group, name, config, committed.get(name, ()), pops=by_pops)
         ids = sorted({*range(topic.read_queues), *committed.get(name, ())})
-        readers = {} if others is None else {each: other or others.pulled(group, Queue(name, each)) for each in ids}
+        readers = dict[int, Read | None]()
+        if others is not None:
+            for queue_id in ids:
+                readers[queue_id] = other or others.pulled(group, Queue(name, queue_id))
+                await slices.item_done()
         topic = attrs.evolve(topic, other_reader=_newest(readers.values()))
         topics.append(topic)
         for queue_id in ids:
